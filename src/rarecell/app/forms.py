@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.data.names import names_in
+from rarecell.data.names import joined_names, names_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
@@ -29,6 +29,9 @@ ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
 """Roles of a column: an area or a stratum may also be known to an intruder."""
 
 _SINGLE_ROLES = ("weight", "household", "strata", "id")
+_SEVERAL_TOGETHER = ("household", "id")
+"""Roles that several columns can have together: number of the area and of the household in it."""
+
 _READING = ("encoding", "decimal", "sheet", "missing_codes")
 LABELLED = tuple(option for option in options_of(RunConfig) if option.label)
 """Options that the form shows under "More choices", as they are declared."""
@@ -73,10 +76,10 @@ def assess_config(
     if not roles["key"]:
         raise BadInput("No column is marked as a key. Mark those that an outsider could know about a person.")
     for role in _SINGLE_ROLES:
-        if len(roles[role]) > 1:
+        if len(roles[role]) > 1 and role not in _SEVERAL_TOGETHER:
             raise BadInput(f"{len(roles[role])} columns are marked as {role}: {', '.join(roles[role])}. Only one can be.")
         if roles[role]:
-            given[role] = roles[role][0]
+            given[role] = roles[role][0] if len(roles[role]) == 1 else joined_names(roles[role])
     if roles["geography"]:
         given["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
     recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
@@ -258,7 +261,10 @@ def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     fields |= {f"role:{name}": "sensitive" for name in config.sensitive}
     areas = [area.strip() for area in (config.geography or "").split(">") if area.strip()]
     fields |= {f"role:{area}": "geography" for area in areas}
-    fields |= {f"role:{getattr(config, role)}": role for role in _SINGLE_ROLES if getattr(config, role) is not None}
+    for role in _SINGLE_ROLES:
+        named = getattr(config, role)
+        several = names_in(named) if named is not None and role in _SEVERAL_TOGETHER else (named,)
+        fields |= {f"role:{name}": role for name in several if name is not None}
     for key in config.keys:
         both = f"key+{fields.get(f'role:{key}', '')}"
         fields[f"role:{key}"] = both if both in ROLES_OF_A_COLUMN else "key"

@@ -188,9 +188,10 @@ def explain(folder: str, record: int) -> None:
         rarecell explain run --record 17
     """
     from rarecell.cli import terminal
+    from rarecell.outcome.words import with_labels
     from rarecell.run import saved
 
-    terminal.say(str(saved.explain_record(folder, record - 1)))
+    terminal.say(with_labels(str(saved.explain_record(folder, record - 1)), saved.SavedRun.read(folder).summary.labels))
 
 
 @click.command()
@@ -389,7 +390,7 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     if roles["key"]:
         options = [f"--keys {joined_names(roles['key'])}"]
         for role in ("weight", "household", "id"):
-            options += [f"--{role} {shlex.quote(name)}" for name in roles[role][:1]]
+            options += [f"--{role} {shlex.quote(joined_names(roles[role]))}"] if roles[role] else []
         options += [f"--sensitive {joined_names(roles['sensitive'])}"] if roles["sensitive"] else []
         has_sum = any(c.role == "weight" and c.what != RELATIVE_WEIGHT for c in profile.columns)
         options += [] if has_sum else ["--population N"]

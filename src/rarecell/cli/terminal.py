@@ -23,7 +23,7 @@ from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
-from rarecell.outcome.words import counted, first_of, listed, number, percent, verb
+from rarecell.outcome.words import counted, first_of, listed, number, percent, verb, with_labels
 from rarecell.planning.planner import ReleaseFrontier, ReleasePoint
 from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
@@ -121,7 +121,7 @@ def show_run(summary: RunSummary, *, has_details: bool = False, place: str | Non
         ("Why not" if page.tone == "risk" else "What to look at first", [reason.sentence for reason in page.reasons]),
         ("Notes on the data", summary.notes),
     ):
-        _show_list(title, sentences)
+        _show_list(title, [with_labels(sentence, summary.labels) for sentence in sentences])
     if summary.swap is not None and summary.swap.formal is not None:
         _show_formal(summary.swap.formal)
     _show_steps(summary, place)

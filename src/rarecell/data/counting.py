@@ -161,7 +161,7 @@ class KeyCounting:
         categories, lookups = [], []
         for position, coded in enumerate(coded_keys):
             cells[:, position], levels, new_code = _without_unobserved(cells[:, position], coded.coded, bool(n_dropped))
-            categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
+            categories.append(Categories(coded.key, levels, coded.coded.is_ordered, self.columns[coded.key].value_labels))
             lookups.append(EncodedColumn(coded.values, new_code))
         notes = [coded.note for coded in coded_keys if coded.note] + self._constant(categories)
         weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
@@ -198,7 +198,7 @@ class KeyCounting:
     def _constant(self, categories: Sequence[Categories]) -> list[str]:
         """Notes on keys that have the same value in every record; an error when no other key is left."""
         constant = [c for c in categories if c.n_levels == 1]
-        told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
+        told = ", ".join(f"'{c.key}' (always '{c.shown[0]}')" for c in constant)
         if len(constant) == len(categories):
             raise BadInput(
                 f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Name other "

@@ -18,7 +18,7 @@ from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
 from rarecell.engine.arrays import Pairs, code_chunk, unified
 from rarecell.table.columns import CrossedColumn
-from rarecell.table.contingency import Categories, ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 
 def crossed_columns(
@@ -117,7 +117,7 @@ def _without_missing(table: ContingencyTable, keys: Sequence[str]) -> Contingenc
         new_code = np.zeros(of_key.n_levels, dtype=np.int32)
         new_code[observed] = np.arange(len(observed), dtype=np.int32)
         cells[:, k] = new_code[cells[:, k]]
-        categories.append(Categories(of_key.key, tuple(of_key.levels[code] for code in observed), of_key.is_ordered))
+        categories.append(of_key.with_levels(of_key.levels[code] for code in observed))
     counts = np.where(kept, table.counts, 0)
     weights = None if table.weights is None else np.where(kept, table.weights, 0.0)
     made = ContingencyTable.from_counts(cells, counts, categories, weights=weights, record_cell=table.record_cell)

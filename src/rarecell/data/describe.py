@@ -8,18 +8,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from rarecell.data.missing_codes import MissingCode, joined_codes, parse_missing_codes, proposed_codes, with_missing_codes
-from rarecell.data.roles import ColumnFacts, suggest_role
+from rarecell.data.missing_codes import (
+    MissingCode,
+    joined_codes,
+    parse_missing_codes,
+    proposed_codes,
+    with_missing_codes,
+    written,
+)
+from rarecell.data.roles import ColumnFacts, may_number_a_part, suggest_role
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
+from rarecell.table.categories import shown_level
 
 if TYPE_CHECKING:
     from rarecell.data.codebook import Codebook
@@ -34,6 +45,9 @@ _PREVIEW_COLUMNS, _PREVIEW_RECORDS = 12, 5
 
 _FEW_LABELS = 60
 """Columns with at most this many values have all of them listed."""
+
+_LARGEST_HOUSEHOLD = 15
+"""Few households have more members than this."""
 
 _AT_ONCE = 100
 """Number of columns of a columnar file held in memory at once."""
@@ -108,6 +122,7 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
         n_records = int(source.n_rows)
         n_looked_at = _looked_at(n_records, len(columns))
         profiles, preview = [], _Preview(columns)
+        together: dict[str, NDArray[np.int32]] = {}
         for part in _parts(columns):
             readable = [column.name for column in part if column.kind != "other"]
             batch = next(iter(source.batches(readable)), None) if readable else None
@@ -120,13 +135,47 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
                     profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
                     continue
                 values = first.column(readable.index(column.name))
+                if may_number_a_part(column.name, column.label):
+                    together[column.name] = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy()
                 profiles.append(_profile(column, values, n_looked_at, said_missing[column.name], source.decimal_mark))
         notes = source.notes
     finally:
         source.close()
+    profiles = _with_household_of_two(profiles, together, n_looked_at)
     if codebook is not None:
         profiles = [_declared(profile, codebook) for profile in profiles]
     return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)), preview.rows, notes)
+
+
+def _with_household_of_two(
+    profiles: list[ColumnProfile], codes: Mapping[str, NDArray[np.int32]], n_records: int
+) -> list[ColumnProfile]:
+    """Give two columns the role of the household that they number together, if no column does so alone."""
+    if any(profile.role == "household" for profile in profiles):
+        return profiles
+    able = {profile.name for profile in profiles if profile.role in ("none", "strata", "key") and profile.levels > 1}
+    pair = next(
+        (
+            (first, second)
+            for first, second in combinations([name for name in codes if name in able], 2)
+            if number_households(np.stack([codes[first], codes[second]], axis=1))
+        ),
+        (),
+    )
+    why = f"{' and '.join(pair)} together number households: records that share both stand together."
+    return [
+        replace(profile, role="household", what="household number", why=why) if profile.name in pair else profile
+        for profile in profiles
+    ]
+
+
+def number_households(codes: NDArray[np.integer]) -> bool:
+    """Whether the records that share the values of some columns stand together and are as many as a household has members."""
+    groups = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
+    size = np.bincount(groups)
+    n_runs = 1 + int((np.diff(groups) != 0).sum())
+    is_small = 1.2 <= len(groups) / len(size) <= 8 and size[size > _LARGEST_HOUSEHOLD].sum() <= 0.02 * len(groups)
+    return bool(len(size) >= 30 and is_small and n_runs <= 1.02 * len(size))
 
 
 def _declared(profile: ColumnProfile, codebook: Codebook) -> ColumnProfile:
@@ -167,12 +216,13 @@ def _parts(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
 
 
 def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
-    """A file has at most one weight, one household and one identifier: the first column keeps the role."""
+    """A file has at most one weight, one household and one identifier: the first column keeps the role, or two that have it together."""
     holder: dict[str, str] = {}
     kept = []
     for profile in profiles:
         first = holder.setdefault(profile.role, profile.name)
-        if profile.role in ("weight", "household", "id") and first != profile.name:
+        is_second = first != profile.name and not profile.why.startswith(f"{first} and {profile.name} together")
+        if profile.role in ("weight", "household", "id") and is_second:
             profile = replace(profile, role="none", why=f"{profile.why} But {first} has that role already.")
         kept.append(profile)
     return kept
@@ -186,7 +236,7 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
     # Values that occur once are not shown: on a screen they could reveal a person.
     repeated = [row for row in present if row["counts"] > 1]
     commonest = sorted(repeated, key=lambda row: (-row["counts"], str(row["values"])))[:4]
-    examples = tuple(_short(column.value_labels.get(row["values"], row["values"])) for row in commonest)
+    examples = tuple(_short(shown_level(row["values"], column.value_labels)) for row in commonest)
     numbers = _numbers([row["values"] for row in present], decimal_mark)
     is_number = numbers is not None and bool(numbers)
     kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
@@ -207,7 +257,8 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
         )
     )
     labels = tuple(sorted(str(row["values"]) for row in present)) if len(present) <= _FEW_LABELS else ()
-    missing = tuple(dict.fromkeys(_short(code) for code in column.user_missing if not str(code).startswith(".")))
+    declared = [code for code in column.user_missing if not str(code).startswith(".")]
+    missing = tuple(dict.fromkeys(_short(_shown_codes(code)) for code in declared))
     return ColumnProfile(
         column.name,
         "date" if found.what == "date" else kind,
@@ -283,6 +334,12 @@ def _are_dates(values: Sequence[Any]) -> bool:
 def _mean_length(present: Sequence[Any]) -> float:
     texts = [(len(row["values"]), int(row["counts"])) for row in present if isinstance(row["values"], str)]
     return float(sum(n * times for n, times in texts)) / max(sum(times for _, times in texts), 1)
+
+
+def _shown_codes(code: Any) -> str:
+    """A code for "missing", or a range of such codes."""
+    low, high = code if isinstance(code, tuple) else (code, code)
+    return written(low) if low == high else f"{written(low)} to {written(high)}"
 
 
 def _short(value: Any) -> str:

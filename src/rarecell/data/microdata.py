@@ -22,13 +22,13 @@ from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.describe import proposed_missing_codes
 from rarecell.data.levels import settle
 from rarecell.data.missing_codes import joined_codes, parse_missing_codes, with_missing_codes
-from rarecell.data.names import check_names, household_columns, nested_areas
+from rarecell.data.names import check_names, columns_together, nested_areas
 from rarecell.data.whole_file import WholeFile
 from rarecell.engine import open_source
 from rarecell.engine.arrays import LEAST_RELATIVE_WEIGHT, EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
 from rarecell.engine.streaming import record_cells
-from rarecell.errors import UnknownChoice, UnknownColumns
+from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.showing import Shown
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -60,7 +60,7 @@ class Microdata(Shown):
         Size of the population. With it, weights need only be above 0, as those with a mean of 1: what uses them scales them up.
     household, geography, strata, id : str, optional
         Further columns, each with one role. A geography or stratum may also be a key; nested areas are named from coarse
-        to fine, as in ``"region>district"``. Several columns that identify a household together are separated by commas.
+        to fine, as in ``"region>district"``. Several columns that identify a household or a record together are separated by commas.
     sensitive : sequence of str
         Columns whose values an intruder would like to learn.
     missing : str
@@ -183,7 +183,7 @@ class Microdata(Shown):
 
     def check_id(self) -> None:
         """Refuse, before anything is counted, data whose records have neither a position nor a usable id."""
-        self.source.check_id(self.id)
+        self.source.check_id(self.id_column)
 
     def key_cells(self, table: ContingencyTable) -> KeyCells:
         """The cells of a table of these data, and how key values become codes."""
@@ -199,7 +199,12 @@ class Microdata(Shown):
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Level]:
         """What identifies these records when equal ones are drawn: the value of the id column, or else the row number."""
-        return list(rows if self.id is None else self.values_at(rows, [self.id])[self.id].to_pylist())
+        if self.id is None:
+            return list(rows)
+        values = self.values_at(rows, self.id_columns)
+        if len(values) == 1:
+            return list(values[self.id_columns[0]].to_pylist())
+        return ["/".join(map(str, of_record)) for of_record in zip(*(one.to_pylist() for one in values.values()), strict=True)]
 
     def drawn_records(
         self, table: ContingencyTable, numbers: NDArray[np.int64], *, seed: int, columns: Sequence[str] = ()
@@ -211,7 +216,9 @@ class Microdata(Shown):
         """
         wanted = table.cell_of(numbers)
         rank = numbers - table.first_row[wanted]
-        return self.source.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
+        return self.source.drawn_records(
+            self.key_cells(table), wanted, rank, id_column=self.id_column, seed=seed, columns=columns
+        )
 
     def column_codes(
         self, columns: Sequence[str], rows: NDArray[np.int64] | None = None
@@ -240,7 +247,7 @@ class Microdata(Shown):
             order = self.columns[name].level_order
             coded = code_levels(name, raw, number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
             codes[:, position] = coded.code_of_value[column.codes]
-            categories.append(Categories(name, coded.levels, coded.is_ordered))
+            categories.append(Categories(name, coded.levels, coded.is_ordered, self.columns[name].value_labels))
         return codes, tuple(categories)
 
     def value_codes(self, column: str) -> tuple[NDArray[np.int32], Categories]:
@@ -248,7 +255,9 @@ class Microdata(Shown):
         encoded = self.source.encode([column]).columns[0]
         raw = settle(encoded.values, self.columns[column], decimal_mark=self.source.decimal_mark)
         coded = code_levels(column, raw, number_of_each(encoded, None), Coding(), level_order=self.columns[column].level_order)
-        return coded.code_of_value[encoded.codes], Categories(column, coded.levels, coded.is_ordered)
+        return coded.code_of_value[encoded.codes], Categories(
+            column, coded.levels, coded.is_ordered, self.columns[column].value_labels
+        )
 
     def with_products_of_margins(
         self, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
@@ -271,7 +280,22 @@ class Microdata(Shown):
     @cached_property
     def household_columns(self) -> tuple[str, ...]:
         """The columns that identify a household together; empty without a household."""
-        return () if self.household is None else household_columns(self.household, self.columns)
+        return columns_together(self.household, self.columns, "household")
+
+    @cached_property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that name a record together; empty without an id."""
+        return columns_together(self.id, self.columns, "id")
+
+    @property
+    def id_column(self) -> str | None:
+        """The single column by which an engine finds a record again; None if there is none, or if it takes several."""
+        if len(self.id_columns) > 1 and not self.source.keeps_rows:
+            raise BadInput(
+                f"The records of {self.source.name} have no order and are found again by their id, which must be one column. Join "
+                f"{' and '.join(self.id_columns)} into one column first."
+            )
+        return self.id_columns[0] if len(self.id_columns) == 1 else None
 
     def household_codes(self) -> NDArray[np.int64] | None:
         """A number for the household of each record, or None without such a column; a record without one is its own household."""
@@ -319,11 +343,11 @@ class Microdata(Shown):
         return self.source.write(path, self._with_recodes(changes))
 
     def _with_recodes(self, changes: Changes) -> Changes:
-        return replace(changes, recodes={**changes.recodes, **self.recodes}, id_column=self.id)
+        return replace(changes, recodes={**changes.recodes, **self.recodes}, id_column=self.id_column)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, Array]) -> None:
         """Write the values of each record's cell, under its id or else its keys, for records without a position."""
-        named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
+        named = {key: key for key in self.keys} if self.id_column is None else {"record": self.id_column}
         self.source.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Frame:

@@ -100,10 +100,11 @@ def proposed_codes(column: Column, counts: Mapping[Level, int], numbers: Sequenc
     if len(found) == len(counts):
         return ()
     order = {value: place for place, value in enumerate(counts)} if numbers is None else dict(zip(counts, numbers, strict=True))
-    return tuple(MissingCode(_written(value), counts[value], found[value]) for value in sorted(found, key=lambda one: order[one]))
+    return tuple(MissingCode(written(value), counts[value], found[value]) for value in sorted(found, key=lambda one: order[one]))
 
 
-def _written(value: Level) -> str:
+def written(value: Level) -> str:
+    """A value as people write it: 99 for 99.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

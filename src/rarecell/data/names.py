@@ -134,17 +134,19 @@ def nested_areas(text: str) -> tuple[str, ...]:
     return columns
 
 
-def household_columns(text: str, columns: Container[str]) -> tuple[str, ...]:
-    """The columns that identify a household: the one of this name, or several that are separated by commas.
+def columns_together(text: str | None, columns: Container[str], what: str) -> tuple[str, ...]:
+    """The columns that identify a household or a record: the one of this name, or several that are separated by commas.
 
     Examples
     --------
-    >>> household_columns("area,number", {"area", "number", "age"})
+    >>> columns_together("area,number", {"area", "number", "age"}, "household")
     ('area', 'number')
     """
+    if text is None:
+        return ()
     names = (text,) if text in columns else names_in(text)
     if not names:
-        raise BadInput(f"The household was given as '{text}', which names no column.")
+        raise BadInput(f"The {what} was given as '{text}', which names no column.")
     return names
 
 
@@ -187,10 +189,11 @@ def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[
     """Find everything that is wrong with the columns named for roles, and report it all at once."""
     from rarecell.graph.masks import MAX_VERTICES
 
-    single = {"weight": data.weight, "stratum": data.strata, "id": data.id}
+    single = {"weight": data.weight, "stratum": data.strata}
     roles = [("key", key) for key in data.keys]
     roles += [(role, name) for role, name in single.items() if name is not None]
     roles += [("household", name) for name in data.household_columns]
+    roles += [("id", name) for name in data.id_columns]
     roles += [("geography", name) for name in data.areas]
     roles += [("sensitive column", name) for name in data.sensitive]
     available = list(data.columns)
@@ -206,9 +209,10 @@ def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[
     other += [f"Key '{key}' is named {data.keys.count(key)} times; name it once." for key in _repeated(data.keys)]
     for name in dict.fromkeys(name for _, name in roles):
         taken = [role for role, column in roles if column == name]
-        # An area may be part of what identifies a household, because numbers of households often start anew in each.
+        # An area may be part of what identifies a household or a person, because their numbers often start anew in each.
         also = {"geography", "stratum"} | ({"household"} if len(data.household_columns) > 1 else set())
         distinct = set(taken) - (also if "key" in taken else set())
+        distinct -= {"id"} if len(data.id_columns) > 1 and len(distinct) > 1 else set()
         if len(distinct) > 1:
             other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
     for key in dict.fromkeys(data.keys):

@@ -228,6 +228,13 @@ def _says(facts: ColumnFacts, words: Sequence[str]) -> str | None:
     return None
 
 
+def may_number_a_part(name: str, label: str) -> bool:
+    """Whether a column may be one of two that number households together: clusters, segments, and households within them."""
+    facts = ColumnFacts(name, 0, 0, label)
+    is_known = name.lower() in ("hh1", "hh2", "hv001", "hv002", "v001", "v002", "wm1", "wm2", "ln1", "ln2")
+    return is_known or _says(facts, (*_HOUSEHOLD, *_SAMPLING, "number", "hhno", "hhnum")) is not None
+
+
 def suggest_role(facts: ColumnFacts) -> Suggestion:
     """Suggest what a column is, with the reason."""
     if facts.n_levels == 0:

@@ -417,7 +417,8 @@ class Truth(Plain):
 class RunSummary(Plain):
     """Everything that a run found, without any record: the contents of ``summary.json``.
 
-    Where keys are recoded, ``risk`` is that of the recoded file and ``as_it_came`` that of the file before it.
+    Where keys are recoded, ``risk`` is that of the recoded file and ``as_it_came`` that of the file before it. ``labels`` has what the
+    file says about its columns, by name.
     """
 
     rarecell: str
@@ -427,6 +428,7 @@ class RunSummary(Plain):
     records_dropped: Count = 0
     missing: Missing
     notes: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[KeySummary, ...]
     cells: Cells
     structure: Structure | None = None

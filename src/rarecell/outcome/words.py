@@ -6,9 +6,10 @@ spreadsheet would run.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -183,3 +184,50 @@ def harmless(value: Any) -> Any:
     # A lone carriage return would end the line.
     value = value.replace("\r\n", "\n").replace("\r", "\n")
     return f"'{value}" if is_formula(value) else value
+
+
+# What does a file call its columns? Statistics packages give a variable a name of eight letters and say in a label what it is.
+
+_OPTION = r"""--[\w-]+(?:[ =](?:"[^"]*"|\S+))?"""
+_LONGEST_LABEL = 40
+
+
+def titled(name: str, labels: Mapping[str, str]) -> str:
+    """A column as shown to a reader: its label with the name beside it, where the file has a label.
+
+    Examples
+    --------
+    >>> titled("HL4", {"HL4": "Sex"}), titled("HL6", {"HL4": "Sex"}), titled("age", {"age": "Age"})
+    ('Sex (HL4)', 'HL6', 'age')
+    """
+    label = labels.get(name, "").strip()
+    if not label or label.lower() == name.lower():
+        return name
+    short = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1].rstrip()}…"
+    return f"{short} ({name})"
+
+
+def with_labels(text: str, labels: Mapping[str, str]) -> str:
+    """A sentence with the labels of the columns that it names; options of commands stay as they are.
+
+    In a sentence only names that cannot be words are looked for: with a digit, or all in capitals.
+
+    Examples
+    --------
+    >>> with_labels("HL4 and 'HL6' may be swapped: --treat HL6=drop.", {"HL4": "Sex", "HL6": "Age"})
+    "Sex (HL4) and 'Age (HL6)' may be swapped: --treat HL6=drop."
+    """
+    if not labels:
+        return text
+    if text.strip() in labels:
+        return text.replace(text.strip(), titled(text.strip(), labels))
+    pattern = _named_columns(tuple(name for name in labels if re.search(r"[0-9]", name) or name.isupper()))
+    if pattern is None:
+        return text
+    return pattern.sub(lambda found: found[0] if found[1] is None else titled(found[1], labels), text)
+
+
+@functools.lru_cache(maxsize=8)
+def _named_columns(names: tuple[str, ...]) -> re.Pattern[str] | None:
+    either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"""{_OPTION}|(?<![\w("./=,-])({either})(?![\w)=/"-]|\.\w)""") if names else None

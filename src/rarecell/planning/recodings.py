@@ -351,9 +351,9 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
     keys = [
         RecodedKey(
             before.key,
-            before.labels,
+            before.shown,
             _counts(table, before.key),
-            after.labels,
+            after.shown,
             _counts(changed, before.key),
             place_of[before.key],
         )

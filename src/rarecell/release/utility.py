@@ -492,7 +492,7 @@ def affected_groups(release: Release) -> list[GroupShare]:
     table = release.before
     found: list[GroupShare] = []
     for k, categories in enumerate(table.categories):
-        found += swapped_by_group(categories.key, categories.labels, table.cells[:, k], table.counts, release.true[:, k])
+        found += swapped_by_group(categories.key, categories.shown, table.cells[:, k], table.counts, release.true[:, k])
     return found
 
 
@@ -549,7 +549,7 @@ def _compared(
         relative = np.where(is_changed, np.abs(by) / before, 0.0)
     worst = int(np.argmax(relative))
     categories = [table.categories[table.keys.index(name)] for name in names]
-    words = ", ".join(f"{c.key} {c.labels[code]}" for c, code in zip(categories, cells[worst].tolist(), strict=True))
+    words = ", ".join(f"{c.key} {c.shown[code]}" for c, code in zip(categories, cells[worst].tolist(), strict=True))
     moved = float(0.5 * np.abs(by[is_changed]).sum() / total)
     return WeightedChange(names, len(cells), int(is_changed.sum()), float(relative[worst]), words, moved, same_counts)
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +25,7 @@ from rarecell.outcome.verdict import verdict, what_was_kept
 
 if TYPE_CHECKING:
     import jinja2
+    from markupsafe import Markup
 
     from rarecell.edges import Json, ReadJson
     from rarecell.report.table import Table
@@ -148,12 +151,33 @@ def report_environment(*folders: Path) -> jinja2.Environment:
     environment.filters["rounded"] = lambda value: (
         words.expected(value) if isinstance(value, int | float) else words.number(value)
     )
+    environment.filters["labelled"] = labelled_page
     environment.filters["percent"] = words.percent
     environment.filters["counted"] = words.counted
     environment.filters["capital"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"
     environment.filters["sentence"] = lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return environment
+
+
+_AS_IT_IS = ("code", "pre", "style", "script", "svg", "textarea", "select", "button")
+"""Parts of a page in which names of columns stay as they are."""
+
+
+def labelled_page(page: Markup, labels: Mapping[str, str]) -> Markup:
+    """A part of a page, with the labels of the columns that its text names."""
+    from markupsafe import Markup
+
+    if not labels:
+        return page
+    escaped = {name: escape(label) for name, label in labels.items()}
+    parts, inside = [], 0
+    for part in re.split(r"(<[^>]*>)", str(page)):
+        tag = re.match(r"<(/?)(\w+)", part)
+        if tag is not None and tag[2] in _AS_IT_IS:
+            inside += -1 if tag[1] else 1
+        parts.append(part if tag is not None or inside or not part.strip() else words.with_labels(part, escaped))
+    return Markup("".join(parts))
 
 
 def report_context(

@@ -69,6 +69,7 @@ def external(summary: RunSummary) -> RunSummary:
             policy=summary.missing.policy,
             records={} if blanked else {key: shown(n) for key, n in summary.missing.records.items()},
         ),
+        labels=summary.labels,
         keys=tuple(
             replace(key, missing_records=NOT_SHOWN if blanked else shown(key.missing_records), values_read=None)
             for key in summary.keys

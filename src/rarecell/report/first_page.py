@@ -6,7 +6,7 @@ of the file (as it came, recoded, released), what was done, what it cost, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rarecell.outcome.decision import decision_of
@@ -14,7 +14,7 @@ from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, Pro
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import RiskNumbers, SwapSummary
 from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
-from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb
+from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb, with_labels
 from rarecell.report.table import Column, Table, persons, text_column
 
 AS_IT_CAME, RECODED, RELEASED = "As it came", "Recoded", "Released"
@@ -69,14 +69,18 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
     judgement = None if summary.release is None else summary.release.profile
     if is_internal:
         judgement = decision_of(summary, folder=place or ".")
+
+    def shown(sentences: Iterable[str]) -> tuple[str, ...]:
+        return tuple(with_labels(sentence, summary.labels) for sentence in sentences)
+
     return FirstPage(
         tone=TONES[judgement.verdict] if judgement is not None else "watch",
         headline=verdict(summary).headline if judgement is None else judgement.headline,
         rule="" if judgement is None else _rule(judgement),
         numbers=states_table(summary),
-        done=tuple(_done(summary)),
-        cost=() if summary.swap is None else tuple(_cost(summary.swap)),
-        remains=tuple(_remains(summary)) if is_internal else (ROUNDED,),
+        done=shown(_done(summary)),
+        cost=() if summary.swap is None else shown(_cost(summary.swap)),
+        remains=shown(_remains(summary)) if is_internal else (ROUNDED,),
         reasons=judgement.reasons if judgement is not None and is_internal else (),
         has_signature=is_internal,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rarecell.outcome.words import expected, harmless, number
+from rarecell.outcome.words import expected, harmless, number, titled, with_labels
 
 Format = Callable[[Any], str]
 
@@ -41,6 +41,19 @@ class Table:
         return [
             [column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.page_rows or self.rows
         ]
+
+    def labelled(self, labels: Mapping[str, str]) -> Table:
+        """The table with the labels of the columns that it names; its CSV file has their names."""
+        if not labels:
+            return self
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return [titled(one, labels) if isinstance(one, str) else one for one in value]
+            return with_labels(value, labels) if isinstance(value, str) else value
+
+        rows = tuple(tuple(shown(value) for value in row) for row in self.page_rows or self.rows)
+        return replace(self, page_rows=rows)
 
     def to_csv(self) -> str:
         """The values in full, with a heading."""

@@ -68,7 +68,7 @@ def all_tables(
         found.append(riskiest_table(summary, riskiest))
     if remaining:
         found.append(remaining_table(summary, remaining))
-    return {table.name: table for table in found}
+    return {table.name: table.labelled(summary.labels) for table in found}
 
 
 def _keys(summary: RunSummary) -> Table:

@@ -49,9 +49,9 @@ def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
         twice = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
         if len(twice):
             (area, one), (_, other) = pairs[twice[0]].tolist(), pairs[twice[0] + 1].tolist()
-            labels = table.categories[c].labels
+            labels = table.categories[c].shown
             raise BadInput(
-                f"The areas do not nest: {fine} '{table.categories[f].labels[area]}' lies in {coarse} '{labels[one]}' and in "
+                f"The areas do not nest: {fine} '{table.categories[f].shown[area]}' lies in {coarse} '{labels[one]}' and in "
                 f"'{labels[other]}'. Give the areas from coarse to fine, or correct the data"
                 + (f" ({len(twice):,} such cases)." if len(twice) > 1 else ".")
             )
@@ -192,7 +192,7 @@ def _paths(table: ContingencyTable, n_others: int) -> tuple[NDArray[np.int64], t
     paths, _, area = collapse_records(columns, [c.n_levels for c in of_areas])
     names = []
     for path in paths.tolist():
-        labels = [c.labels[code] for c, code in zip(of_areas, path, strict=True)]
+        labels = [c.shown[code] for c, code in zip(of_areas, path, strict=True)]
         given = [label for c, code, label in zip(of_areas, path, labels, strict=True) if c.levels[code] is not None]
         if of_areas[-1].levels[path[-1]] is not None:
             names.append(labels[-1])

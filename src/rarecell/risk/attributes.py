@@ -238,10 +238,8 @@ class AttributeRisk:
         first = np.searchsorted(self.groups.group, found)
         return [
             {
-                "values": {
-                    c.key: c.labels[code] for c, code in zip(self.groups.keys, self.groups.cells[g].tolist(), strict=True)
-                },
-                "value": self.groups.sensitive.labels[self.groups.value[at]],
+                "values": {c.key: c.shown[code] for c, code in zip(self.groups.keys, self.groups.cells[g].tolist(), strict=True)},
+                "value": self.groups.sensitive.shown[self.groups.value[at]],
                 "records": int(self.size[g]),
             }
             for g, at in zip(found.tolist(), first.tolist(), strict=True)

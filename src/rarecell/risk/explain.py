@@ -277,12 +277,17 @@ def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
         code = int(table.map_cells(table.cells[cell : cell + 1], vertex)[0])
         key = table.keys[table.vertex_key[vertex]]
         if vertex < table.n_keys:
-            value = table.categories[vertex].labels[code]
+            value = table.categories[vertex].shown[code]
             phrases.append(f"{key} = {value}")
         else:
             value = table.coarsenings[vertex - table.n_keys].labels[code]
             # A group of one level is called what the level is called.
-            phrases.append(f"{key} {'=' if value in table.categories[table.vertex_key[vertex]].labels else 'in'} {value}")
+            levels = table.categories[table.vertex_key[vertex]]
+            if value in levels.labels:
+                value = levels.shown[levels.labels.index(value)]
+                phrases.append(f"{key} = {value}")
+            else:
+                phrases.append(f"{key} in {value}")
         names.append(table.vertex_names[vertex])
         values.append(value)
     listed = " and ".join(phrases) if len(phrases) < 3 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"

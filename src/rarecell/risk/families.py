@@ -128,7 +128,7 @@ class Families:
         columns, categories = self.rows.layout.columns, self.rows.table.categories
         told: dict[int, list[str]] = {}
         for k in self.telling_columns(row):
-            label = categories[k].labels[self.rows.codes[row, k]]
+            label = categories[k].shown[self.rows.codes[row, k]]
             name = columns[k].name if columns[k].place < 0 else self.rows.layout.keys[columns[k].key].key
             told.setdefault(columns[k].place, []).append(f"{name} {label}")
         parts = [

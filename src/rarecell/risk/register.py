@@ -259,7 +259,7 @@ def register_records(
             joint = _Joint(of_key, of_value)
             if (of_value < 0).any():
                 real = of_key.levels[: of_key.n_levels - of_key.has_missing]
-                wider = Categories(key, (*real, _OUTSIDE, *of_key.levels[len(real) :]), of_key.is_ordered)
+                wider = of_key.with_levels((*real, _OUTSIDE, *of_key.levels[len(real) :]))
                 place = places(of_key.levels, wider.levels)
                 joint = _Joint(wider, np.where(of_value < 0, len(real), place[of_value]).astype(np.int32))
         else:
@@ -291,7 +291,7 @@ class _Joint:
             return cls(of_key, in_file)
         levels = together([of_key.levels, further], of_key.is_ordered)
         known = np.append(places(of_key.levels, levels), np.int32(-1))[in_file]
-        return cls(Categories(of_key.key, levels, of_key.is_ordered), np.where(in_file < 0, places(values, levels), known))
+        return cls(of_key.with_levels(levels), np.where(in_file < 0, places(values, levels), known))
 
 
 def _people(categories: Sequence[Categories], codes: Sequence[NDArray[np.int32]], counts: NDArray[np.int64]) -> ContingencyTable:

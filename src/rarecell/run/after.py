@@ -92,7 +92,7 @@ def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tu
         new_code = np.full(given.n_levels + 1, -1, dtype=np.int32)
         new_code[there] = np.arange(len(there), dtype=np.int32)
         codes[:, k] = new_code[codes[:, k]]
-        found.append(Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered))
+        found.append(given.with_levels(given.levels[code] for code in there.tolist()))
     return codes, found
 
 
@@ -284,7 +284,7 @@ def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released
     return [
         GroupRisk(
             key=categories.key,
-            level=categories.labels[code],
+            level=categories.shown[code],
             records=int(records[code]),
             sample_uniques=int(uniques[code]),
             expected_population_uniques=float(expected[code]),
@@ -649,7 +649,7 @@ def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: in
     else:
         rows = found.data.source.places(rows)
     names = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.tolist()
-    labels = [c.labels for c in table.categories]
+    labels = [c.shown for c in table.categories]
     listed = []
     for place, (name, cell) in enumerate(zip(names, ordered.cells[:n_listed].tolist(), strict=True)):
         reason = ordered.reasons[place] if place < n_at_risk else ""
@@ -704,7 +704,7 @@ def held_against(found: Assessment, release: Release) -> ReleasedBefore | None:
 
 def _earlier(folder: Path, data: Microdata) -> Microdata:
     released = open_source(data.read_back(earlier_release(folder)), settings=data.source.settings_of_output)
-    earlier = Microdata(released.numbered(data.id), keys=data.keys)
+    earlier = Microdata(released.numbered(data.id_column), keys=data.keys)
     if earlier.n_records != data.n_records:
         raise BadInput(
             f"The earlier release in {folder} has {earlier.n_records:,} records and the file {data.n_records:,}, so they are not releases of "

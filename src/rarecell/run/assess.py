@@ -69,7 +69,7 @@ from rarecell.run.after import concentration_of, groups_of, role_columns
 from rarecell.run.beside_keys import LeakSearch, refuse_leaks, treated_columns
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, find_families, undeclared_household
-from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_unknown_names
+from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_crowds, refuse_unknown_names
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.results import Assessment, HouseholdFindings
 from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
@@ -218,6 +218,7 @@ def _counted(
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
         refuse_continuous_keys(data, table)
+        refuse_crowds(data, config)
         limit.check(models.size_of(table, has_swaps=wanted is not None))
         if wanted is not None and data.recodes:
             # Before anything that takes long: what a recoding conceals may stand in another column.
@@ -291,7 +292,7 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
         RiskyRecord(
             # A table of counts only numbers its records; their positions are found when the risk file is written.
             record=None if table.record_cell is None else int(one.record),
-            values={c.key: c.labels[code] for c, code in zip(table.categories, table.cells[one.cell], strict=True)},
+            values={c.key: c.shown[code] for c, code in zip(table.categories, table.cells[one.cell], strict=True)},
             cell_probability=one.cell_probability,
             unique_probability=one.unique_probability,
             match_probability=one.match_probability,
@@ -374,6 +375,7 @@ def of_findings(found: Findings) -> RunSummary:
         records_dropped=data.n_dropped,
         missing=of_missing(found),
         notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found), *_question(found)),
+        labels={name: column.label for name, column in data.columns.items() if column.label},
         keys=of_keys(table, data),
         cells=Cells(
             formal=table.n_formal_cells,

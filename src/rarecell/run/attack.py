@@ -45,7 +45,7 @@ from rarecell.table.household_rows import Members, find_layout
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rarecell.edges import Frame
+    from rarecell.edges import Frame, Level
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,28 +366,31 @@ def rows_of_released(original: Microdata, released: Microdata, id_column: str) -
     """The row of the original that each record of the released file belongs to."""
     codes, levels = [], []
     for data in (original, released):
-        of_file, (categories,) = data.column_codes([id_column])
-        names, number = np.unique(of_file[:, 0], return_counts=True)
-        repeated = names[number > 1]
-        if categories.has_missing or len(repeated):
-            what = (
-                "has missing values"
-                if categories.has_missing
-                else f"has the value {categories.levels[repeated[0]]!r} more than once"
-            )
+        of_file, categories = data.column_codes(data.id_columns)
+        names, of_record, number = np.unique(of_file, axis=0, return_inverse=True, return_counts=True)
+        values = [tuple(c.levels[code] for c, code in zip(categories, name, strict=True)) for name in names.tolist()]
+        repeated = np.flatnonzero(number > 1)
+        has_missing = any(c.has_missing for c in categories)
+        if has_missing or len(repeated):
+            what = "has missing values" if has_missing else f"has the value {_shown_id(values[repeated[0]])} more than once"
             raise BadInput(f"The column '{id_column}' of {data.source.name} {what}, so it does not identify a record.")
-        codes.append(of_file[:, 0])
-        levels.append(categories.levels)
-    place = places(levels[1], levels[0])
+        codes.append(of_record.ravel())
+        levels.append(values)
+    code_of = {tuple(map(meaning, name)): code for code, name in enumerate(levels[0])}
+    place = np.array([code_of.get(tuple(map(meaning, name)), -1) for name in levels[1]], dtype=np.int64)
     unknown = np.flatnonzero(place < 0)
     if len(unknown):
         raise BadInput(
             f"{len(unknown):,} of the {len(place):,} records of {released.source.name} have a value of '{id_column}' that no record of "
-            f"{original.source.name} has, such as {levels[1][unknown[0]]!r}; every released record must belong to one of the original."
+            f"{original.source.name} has, such as {_shown_id(levels[1][unknown[0]])}; every released record must belong to one of the original."
         )
     row_of_code = np.empty(len(levels[0]), dtype=np.int64)
     row_of_code[codes[0]] = np.arange(len(codes[0]))
     return row_of_code[place[codes[1]]]
+
+
+def _shown_id(values: tuple[Level, ...]) -> str:
+    return repr(values[0]) if len(values) == 1 else " / ".join(map(repr, values))
 
 
 def _refuse_other_order(original: Microdata, released: Microdata) -> None:

@@ -21,6 +21,7 @@ from rarecell.data.coding import Coding, coarse_date, code_levels
 from rarecell.data.counting import number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import joined_names, names_in
 from rarecell.data.treatment_text import (
     BOTTOM,
     DATE,
@@ -84,7 +85,7 @@ def check_treatments(data: Microdata, words: Mapping[str, str]) -> None:
     for name in named:
         if name in data.keys:
             raise BadInput(f"'{name}' is a key. Say how it is to be released with --recode; --treat is for other columns.")
-        if name == data.id:
+        if name in data.id_columns:
             raise BadInput(f"'{name}' names the record; a handover leaves it out. Leave it out of --treat.")
         if name in data.household_columns and steps.get(name, (Step(DROP),))[0].kind != DROP:
             raise BadInput(f"'{name}' names the household; it can only be dropped, which unlinks the members in the release.")
@@ -292,7 +293,7 @@ MOST_TOLD = 30
 
 def released_names(data: Microdata) -> list[str]:
     """Columns that are released as they are: all but the names of records and households, and what no column can be compared by."""
-    left_out = {data.id, *data.household_columns}
+    left_out = {*data.id_columns, *data.household_columns} - set(data.keys)
     return [name for name, column in data.columns.items() if name not in left_out and column.kind != "other"]
 
 
@@ -344,7 +345,7 @@ class LeakSearch:
         if not names or set(names) <= self.treated.dropped or not self.whole.is_complete or self.table.record_cell is None:
             return None
         codes = self.data.household_codes()
-        return None if codes is None else (",".join(names), codes)
+        return None if codes is None else (joined_names(names), codes)
 
     @cached_property
     def of_recodings(self) -> tuple[Leak, ...]:
@@ -463,11 +464,16 @@ def told_leaks(found: Sequence[Leak], table: ContingencyTable | None, accepted: 
             how=leak.how,
             records=leak.records,
             restores=leak.restores,
-            accepted=leak.restores and any(name in accepted for name in leak.columns),
+            accepted=leak.restores and _is_accepted(leak, accepted),
             sentence=sentence_of(leak, table),
         )
         for leak in listed
     )
+
+
+def _is_accepted(leak: Leak, accepted: Sequence[str]) -> bool:
+    """Whether one of the columns was accepted by name; of a household that takes several columns, all of them."""
+    return any(name in accepted or set(names_in(name)) <= set(accepted) for name in leak.columns)
 
 
 def sentence_of(leak: Leak, table: ContingencyTable | None) -> str:
@@ -481,7 +487,7 @@ def sentence_of(leak: Leak, table: ContingencyTable | None) -> str:
     }.get(leak.how, f"the rows of one {names} tell together ({leak.how})")
     where = ""
     if leak.shown is not None and table is not None:
-        where = f" among those shown as '{table.categories[table.keys.index(leak.key)].labels[leak.shown]}'"
+        where = f" among those shown as '{table.categories[table.keys.index(leak.key)].shown[leak.shown]}'"
     concealed = {
         RECODED: f"what the recoding of '{leak.key}' conceals",
         SWAPPED: f"the original value of '{leak.key}' where it was swapped",
@@ -496,7 +502,7 @@ class ColumnsGiveKeysAway(BadInput):
 
 def refuse_leaks(found: Sequence[Leak], accepted: Sequence[str], search: LeakSearch) -> None:
     """Stop where columns restore a treated key, unless one of them was accepted by name; say what can be done."""
-    open_ones = [leak for leak in found if leak.restores and not any(name in accepted for name in leak.columns)]
+    open_ones = [leak for leak in found if leak.restores and not _is_accepted(leak, accepted)]
     if not open_ones:
         return
     told = " ".join(sentence_of(leak, search.table) for leak in open_ones[:6])
@@ -510,7 +516,9 @@ def refuse_leaks(found: Sequence[Leak], accepted: Sequence[str], search: LeakSea
     swapped = sorted({leak.columns[-1] for leak in open_ones if leak.by == SWAPPED and len(leak.columns) == 1})
     if swapped:
         ways.append(f"let it travel with the swap (--carry {','.join(swapped)})")
-    dropped = list(dict.fromkeys(leak.columns[0] for leak in open_ones))
+    homes = search.data.household_columns
+    first_columns = [homes if leak.columns[0] == joined_names(homes) else leak.columns[:1] for leak in open_ones]
+    dropped = list(dict.fromkeys(name for names in first_columns for name in names))
     ways.append("leave it out of the release (" + " ".join(f'--treat "{name}=drop"' for name in dropped[:4]) + ")")
     ways.append(
         "accept it by name, which the report then says (" + " ".join(f"--accept-leak {name}" for name in dropped[:4]) + ")"

@@ -421,7 +421,13 @@ class RunConfig:
     sensitive: tuple[str, ...] = option(
         Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=(), is_main=True
     )
-    id: str | None = option(Text("COL"), "Column that names the record.", Group.PEOPLE, on=(*ASSESSING, "attack"), default=None)
+    id: str | None = option(
+        Text("COL"),
+        "Column that names the record; several that do so together: area,person.",
+        Group.PEOPLE,
+        on=(*ASSESSING, "attack"),
+        default=None,
+    )
     register: str | None = option(
         Place(),
         "The whole population, if you hold it: exact numbers next to the estimates.",

@@ -165,7 +165,7 @@ def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
         places = data.source.places(rows_of_listed[table.cell_of(listed)]).tolist()
     else:
         data.write_cell_values(path, table, risk_of_cells(found))
-        places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id is not None else [None] * len(listed)
+        places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id_column is not None else [None] * len(listed)
     return tuple(replace(one, record=place) for one, place in zip(found.riskiest, places, strict=True))
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.identifiers import direct_identifier
 from rarecell.data.microdata import Microdata
-from rarecell.data.names import household_columns, joined_names
+from rarecell.data.names import columns_together, joined_names
 from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings
@@ -218,21 +218,23 @@ def _plan(source: Source, config: RunConfig, wish: HandoverWish) -> _Plan:
     order = None if wish.keep_order else rng.permutation(n)
     row_of = np.arange(n) if order is None else np.argsort(order)
     key: dict[str, object] = {"record": np.arange(n), "released_row": row_of}
-    of_household = (
-        [name for name in household_columns(config.household or "", names) if name in names] if config.household else []
-    )
+    of_household = [name for name in columns_together(config.household, names, "household") if name in names]
+    # An area may be a key and a part of what numbers households or persons: it stays, as it was protected.
+    numbers = [name for name in of_household if name not in config.keys]
+    of_record = [name for name in columns_together(config.id, names, "id") if name in names]
     dropped, treated, renumbered = set(wish.drop), dict[str, pa.Array](), tuple[str, ...]()
-    if config.id is not None and config.id in names:
-        key["id"] = pa.concat_arrays([batch.column(0) for batch in source.batches([config.id])])
-        if not wish.keep_ids:
-            dropped.add(config.id)
+    for name in of_record:
+        part = pa.chunked_array([batch.column(0) for batch in source.batches([name])])
+        key["id" if len(of_record) == 1 else f"id:{name}"] = part.combine_chunks()
+    if not wish.keep_ids:
+        dropped |= set(of_record) - {*of_household, *config.keys}
     if wish.unlink_households:
-        dropped |= set(of_household)
-    elif of_household and not wish.keep_ids and not set(of_household) <= dropped:
-        treated[of_household[0]] = _new_numbers(source, of_household, rng)
-        dropped |= set(of_household[1:])
-        renumbered = (of_household[0],)
-        key["household"] = treated[of_household[0]]
+        dropped |= set(numbers)
+    elif numbers and not wish.keep_ids and not set(numbers) <= dropped:
+        treated[numbers[-1]] = _new_numbers(source, of_household, rng)
+        dropped |= set(numbers[:-1])
+        renumbered = (numbers[-1],)
+        key["household"] = treated[numbers[-1]]
     identifiers = "kept" if wish.keep_ids else "renumbered" if renumbered else "dropped"
     return _Plan(Changes(treated=treated, dropped=frozenset(dropped), order=order), key, identifiers, renumbered)
 
@@ -250,7 +252,7 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, wish: Ha
     """Stop where a column looks as if it named persons, unless it is left out, or accepted by name."""
     passed: set[str | None] = {*plan.changes.dropped, *plan.renumbered, *wish.accept, *config.keys, config.weight}
     if wish.keep_ids:
-        passed |= {config.id, *household_columns(config.household or "", [])}
+        passed |= {*columns_together(config.id, [], "id"), *columns_together(config.household, [], "household")}
     columns = [column for column in source.columns() if column.name not in passed]
     found = {}
     for column in columns:

@@ -111,14 +111,14 @@ def undeclared_household(data: Microdata, config: RunConfig, risk: RecordRisk) -
         return None
     if data.n_records > MOST_RECORDS or not data.source.keeps_rows:
         return None
-    taken = {*data.keys, data.weight, data.id, data.strata, *data.areas, *data.sensitive}
+    taken = {*data.keys, data.weight, *data.id_columns, data.strata, *data.areas, *data.sensitive}
     names = [column.name for column in data.source.columns() if column.kind != "other"]
     candidates = [name for name in names if name not in taken]
     if not candidates:
         return None
     codes, _ = data.column_codes(names)
     for name in candidates:
-        others = [codes[:, k] for k, other in enumerate(names) if other not in (name, data.id)]
+        others = [codes[:, k] for k, other in enumerate(names) if other not in (name, *data.id_columns)]
         if looks_like_households(codes[:, names.index(name)], others):
             return name
     return None
@@ -521,7 +521,9 @@ def refuse_put_together(found: Assessment, plan: SwapPlan, treated: Treated, acc
     household = data.household_codes()
     assert household is not None
     left_out = {*data.household_columns, *treated.dropped, *treated.values, *treated.recodes}
-    names = [c.name for c in data.source.columns() if c.name not in left_out and c.name != data.id and c.kind != "other"]
+    names = [
+        c.name for c in data.source.columns() if c.name not in left_out and c.name not in data.id_columns and c.kind != "other"
+    ]
     codes, categories = data.column_codes(names)
     columns = {c.key: np.array(codes[:, k]) for k, c in enumerate(categories)}
     for k, key in enumerate(data.keys):

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rarecell import choices
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.coding import joined_codings
+from rarecell.data.describe import number_households
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import joined_names
 from rarecell.engine import open_source, open_table
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.places import named_places
@@ -107,6 +112,41 @@ def refuse_continuous_keys(data: Microdata, table: ContingencyTable) -> None:
             f"As it stands it makes nearly everybody unique, and an intruder hardly knows it so exactly. Release it in bands: {ways}; or say "
             f'--recode "{categories.key}=as it is".'
         )
+
+
+LARGEST_CROWD = 15
+"""A household with more members is an institution, or not a household."""
+
+
+def refuse_crowds(data: Microdata, config: RunConfig) -> None:
+    """Raise where most people of a file would live in households of more members than a household has: a column is lacking."""
+    if data.household is None or config.households_known == "no" or not data.source.keeps_rows:
+        return
+    codes = data.household_codes()
+    assert codes is not None
+    number, size = np.unique(codes, return_inverse=True)[1], np.bincount(codes)
+    size = size[size > 0]
+    if size[size > LARGEST_CROWD].sum() <= 0.5 * len(codes):
+        return
+    further = _further_column(data, number)
+    hint = f" Together with '{further}' it numbers households: --household {joined_names([*data.household_columns, further])}."
+    raise BadInput(
+        f"'{data.household}' would make {len(size):,} households of {len(codes):,} people, the largest of {size.max():,}. Numbers of households often "
+        f"start anew in every area or cluster, so that it takes several columns to tell them apart: --household area,number."
+        f"{'' if further is None else hint} If these are institutions, say --households-known no."
+    )
+
+
+def _further_column(data: Microdata, number: NDArray[np.int64]) -> str | None:
+    """A column that numbers households together with the one that was named."""
+    taken = {*data.keys, data.weight, *data.household_columns, *data.id_columns}
+    names = [name for name, column in data.columns.items() if name not in taken and column.kind != "other"]
+    part = np.arange(min(len(number), 50_000))
+    codes, categories = data.column_codes(names, part) if names else (np.empty((0, 0)), ())
+    for k in sorted(range(len(names)), key=lambda k: categories[k].n_levels):
+        if number_households(np.stack([number[part], codes[:, k]], axis=1)):
+            return names[k]
+    return None
 
 
 def band_width(numbers: Sequence[float], n_bands: int) -> float:

@@ -178,7 +178,7 @@ def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]
     """Columns outside the keys with few enough levels, if records are available."""
     if table.record_cell is None:
         return []
-    left_out = {*table.keys, data.weight, *data.household_columns, data.id}
+    left_out = {*table.keys, data.weight, *data.household_columns, *data.id_columns}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     if not names:
         return []

@@ -203,7 +203,7 @@ def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[D
     fraction = risk.table.n_records / risk.population
     if fraction >= 1.0:
         return ()
-    no_columns = {*data.keys, data.id, data.weight, *data.household_columns}
+    no_columns = {*data.keys, *data.id_columns, data.weight, *data.household_columns}
     others = [column.name for column in data.source.columns() if column.name not in no_columns and column.kind != "other"]
     columns = np.column_stack([keys, data.column_codes(others)[0][kept]]) if others else keys
     found = [record_doubles(columns, fraction=fraction, seed=seed)] if others else []

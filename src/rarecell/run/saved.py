@@ -190,7 +190,7 @@ class RecordStory:
             parts.append(f"To single it out in the file, it is enough to know: {sets}.")
         if self.household_probability is not None:
             parts.append(
-                f"With probability {self.household_probability:.3f} at least one member of its household is alone in the population."
+                f"With probability {abs(self.household_probability):.3f} at least one member of its household is alone in the population."
             )
         if self.was_swapped is not None:
             parts.append(
@@ -247,7 +247,7 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
     cell = int(table.cell_of([record])[0])
     if cell < 0:
         raise BadInput(f"Record {record + 1:,} was left out for a missing key, so nothing is known about its risk.")
-    values = tuple((c.key, c.labels[code]) for c, code in zip(table.categories, table.cells[cell], strict=True))
+    values = tuple((c.key, c.shown[code]) for c, code in zip(table.categories, table.cells[cell], strict=True))
     alone = stored["cell_count"] == 1
     return RecordStory(
         record,

@@ -375,7 +375,7 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
 def other_columns(data: Microdata, release: Release) -> Mapping[str, ColumnValues | CrossedColumn]:
     """Columns outside the keys whose association with the swapped keys is worth reporting: not names, weights or households."""
     table = release.before
-    left_out = {*table.keys, data.weight, *data.household_columns, data.id}
+    left_out = {*table.keys, data.weight, *data.household_columns, *data.id_columns}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
     if table.record_cell is None:

@@ -48,7 +48,7 @@ def is_measured(data: Microdata, column: OrderedColumn) -> bool:
 
 def measured_columns(data: Microdata, whole: WholeFile) -> list[str]:
     """Columns of amounts beside the keys; not weights, and not the names of records and households."""
-    left_out = {*data.keys, data.id, data.weight, *data.household_columns}
+    left_out = {*data.keys, *data.id_columns, data.weight, *data.household_columns}
     return [name for name, column in whole.columns.items() if name not in left_out and is_measured(data, column)]
 
 
@@ -126,7 +126,7 @@ def told(
         MeanMoved(
             column=one.column,
             key=one.key,
-            level=of_key[one.key].labels[one.level],
+            level=of_key[one.key].shown[one.level],
             records=one.records,
             before=one.before,
             after=one.after,

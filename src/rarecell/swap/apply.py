@@ -226,7 +226,7 @@ def _check_recount(release: Release, data: Microdata, output: Frame) -> None:
 
 def _check_records(release: Release, data: Microdata, output: Frame) -> None:
     """Compare the keys of each record with those planned; what is blanked must be missing."""
-    source = open_source(output, settings=data.source.settings_of_output).numbered(data.id)
+    source = open_source(output, settings=data.source.settings_of_output).numbered(data.id_column)
     counted = Microdata(
         source,
         data.keys,

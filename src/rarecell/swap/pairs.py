@@ -214,7 +214,7 @@ def _candidate(units: Units, own: int, distance: float, other: int, moved: int) 
     row = int(units.rows_in(np.array([other]), np.array([1]))[0])
 
     def values(of: int) -> tuple[str, ...]:
-        return tuple(table.categories[k].labels[table.cells[units.cell[of], k]] for k in keys)
+        return tuple(table.categories[k].shown[table.cells[units.cell[of], k]] for k in keys)
 
     names = tuple(table.keys[k] for k in keys)
     return Candidate(row, int(units.counts[other]), names, values(own), values(other), distance)

@@ -90,7 +90,7 @@ def align(original: ContingencyTable, released: ContingencyTable, register: Cont
         )
         if persons is not None:
             persons[:, k] = to_common[2][persons[:, k]]
-        categories.append(Categories(key, levels, is_ordered))
+        categories.append(Categories(key, levels, is_ordered, before.value_labels))
     counted = None
     if register is not None and persons is not None:
         # People with values whose recoding is unknown are left out. Records then have fewer people to be confused with, so

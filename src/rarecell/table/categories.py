@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -21,17 +21,34 @@ MISSING = "missing"
 """How a missing value is shown to a reader."""
 
 
+def shown_level(level: Level, labels: Mapping[Level, str]) -> str:
+    """A level as shown to a reader: its label with the code beside it, where there is a label.
+
+    Examples
+    --------
+    >>> shown_level(2.0, {1: "Male", 2: "Female"}), shown_level(3, {}), shown_level(None, {})
+    ('Female (2)', '3', 'missing')
+    """
+    if level is None:
+        return MISSING
+    code = str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+    label = str(labels.get(level, "")).strip()
+    return f"{label} ({code})" if label and label != code else code
+
+
 @dataclass(frozen=True)
 class Categories:
     """The levels of one key, in order; the missing level, if any, is ``None`` and comes last.
 
     ``is_ordered`` means that neighbouring levels are alike (numbers, dates, bands, a declared order), so that they can
-    be grouped into bands and the distance between two of them is their difference in rank.
+    be grouped into bands and the distance between two of them is their difference in rank. ``value_labels`` has what the file
+    says about a code, where it does.
     """
 
     key: str
     levels: tuple[Level, ...]
     is_ordered: bool = False
+    value_labels: Mapping[Level, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(set(self.levels)) != len(self.levels):
@@ -49,8 +66,19 @@ class Categories:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The levels as shown to a reader."""
+        """The levels as text, as they are written and named in options."""
         return tuple(MISSING if level is None else str(level) for level in self.levels)
+
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """The levels as shown to a reader: with the labels that the file has for codes."""
+        if not self.value_labels:
+            return self.labels
+        return tuple(shown_level(level, self.value_labels) for level in self.levels)
+
+    def with_levels(self, levels: Iterable[Level]) -> Categories:
+        """The same key with other levels."""
+        return replace(self, levels=tuple(levels))
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ class Layout:
             if column.place < 0:
                 made.append(replace(of_key, key=column.name))
             else:
-                made.append(Categories(column.name, (NOBODY, *of_key.levels), of_key.is_ordered))
+                made.append(Categories(column.name, (NOBODY, *of_key.levels), of_key.is_ordered, of_key.value_labels))
         return tuple(made)
 
     def with_levels(self, keys: Sequence[Categories]) -> Layout:

@@ -122,13 +122,13 @@ class HouseholdRules:
             told.append(f"All members of a household have the same {listed([self.keys[k].key for k in self.shared])}.")
         by_key: dict[int, list[str]] = {}
         for rule in self.once:
-            by_key.setdefault(rule.key, []).append(self.keys[rule.key].labels[rule.level])
+            by_key.setdefault(rule.key, []).append(self.keys[rule.key].shown[rule.level])
         told += [
             f"No two members of a household have {self.keys[k].key} {listed(labels, joint='or')}." for k, labels in by_key.items()
         ]
         for older in self.older:
             labels, step = (
-                self.keys[older.key].labels,
+                self.keys[older.key].shown,
                 "" if older.least == 0 else f" by at least {counted(older.least, 'level')}",
             )
             name = self.keys[older.age].key

@@ -62,14 +62,14 @@ def test_the_folder_holds_the_file_without_names_in_another_order(tmp_path: Path
     inside = csv.read_csv(run / "protected.csv") if suffix == "csv" else pq.read_table(run / "protected.parquet")
     assert "person" not in data.column_names
     # Two columns that name a household together became one number, drawn anew.
-    assert "number" not in data.column_names
+    assert "area" not in data.column_names
     key = pq.read_table(run / "release-key.parquet")
     order = np.argsort(key["released_row"].to_numpy())
     assert not np.array_equal(order, np.arange(len(order)))
     for name in (*KEYS, "pay", "weight"):
         assert data[name].to_numpy().tolist() == inside[name].to_numpy()[order].tolist()
     assert key["id"].to_pylist() == inside["person"].to_pylist()
-    pairs = set(zip(data["area"].to_pylist(), [f"{a}-{b}" for a, b in zip(inside["area"].to_numpy()[order], inside["number"].to_numpy()[order], strict=True)], strict=True))  # fmt: skip
+    pairs = set(zip(data["number"].to_pylist(), [f"{a}-{b}" for a, b in zip(inside["area"].to_numpy()[order], inside["number"].to_numpy()[order], strict=True)], strict=True))  # fmt: skip
     assert len(pairs) == len({new for new, _ in pairs}) == len({old for _, old in pairs})
     assert {new for new, _ in pairs} == set(range(1, len(pairs) + 1))
     record = json.loads((run / "handover.json").read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_the_codebook_says_what_was_done_to_each_column(tmp_path: Path) -> None:
     done = {row["column"]: row["what_was_done"] for row in rows}
     assert done["age"].startswith("recoded: ")
     assert done["pay"] == "treated: round 100"
-    assert done["area"] == "numbered anew at random"
+    assert done["number"] == "numbered anew at random"
     assert done["weight"] == "as it was collected"
     assert {row["value"] for row in rows if row["column"] == "sex"} == {"1", "2"}
     read = Codebook.read(made / "codebook.xml")

@@ -129,11 +129,15 @@ def refuse_crowds(data: Microdata, config: RunConfig) -> None:
     if size[size > LARGEST_CROWD].sum() <= 0.5 * len(codes):
         return
     further = _further_column(data, number)
-    hint = f" Together with '{further}' it numbers households: --household {joined_names([*data.household_columns, further])}."
+    hint = ""
+    if further is not None:
+        hint = (
+            f" Together with '{further}' it numbers households: --household {joined_names([*data.household_columns, further])}."
+        )
     raise BadInput(
         f"'{data.household}' would make {len(size):,} households of {len(codes):,} people, the largest of {size.max():,}. Numbers of households often "
         f"start anew in every area or cluster, so that it takes several columns to tell them apart: --household area,number."
-        f"{'' if further is None else hint} If these are institutions, say --households-known no."
+        f"{hint} If these are institutions, say --households-known no."
     )
 
 

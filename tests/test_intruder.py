@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rarecell as rc
+from rarecell.intruder import links as claims_of_links
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
-from rarecell.intruder.nearest import exact_links, nearest_links, relative_error
+from rarecell.intruder.nearest import exact_links, moved_links, nearest_links, relative_error
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums
+from rarecell.intruder.register import CLASSES, MOST_CELLS, Persons, Register, _one_to_ends, ball_sums
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Release
 from rarecell.table.distance import Distances, by_rank, yardsticks
@@ -58,7 +59,7 @@ def test_cells_within_a_distance(attack: Attack, weight: float, bound: float) ->
     table = attack.table(attack.original)
     apart = naive.distance_by_rank(attack.categories, weight)
     points = attack.released[:3]
-    found = Persons(table).ball(points, np.full(len(points), bound), by_rank(table, weight).near)
+    found, _ = Persons(table).ball(points, np.full(len(points), bound), by_rank(table, weight).near)
     levels = [c.n_levels for c in attack.categories]
     for p, point in enumerate(points):
         own = found.owner == p
@@ -73,10 +74,26 @@ def test_a_ball_that_is_too_large_keeps_its_nearest_cells() -> None:
         *[np.zeros((1, 2), np.int32)] * 3,
     )
     table = attack.table(attack.original)
-    found = Persons(table).ball(np.array([[25, 25]], np.int32), np.array([0.5]), by_rank(table, 1.0).near, most_cells=60)
+    found, is_cut = Persons(table).ball(np.array([[25, 25]], np.int32), np.array([0.5]), by_rank(table, 1.0).near, most_cells=60)
     outside = 1.0 / 49 * np.abs(np.indices((50, 50)) - 25).sum(axis=0)
     assert 20 <= len(found.cost) <= 60
     assert found.cost.max() <= np.sort(outside.ravel())[61]
+    assert is_cut.all()
+
+
+@given(attacks(), st.sampled_from([1.0, 3.0]))
+@FEW
+def test_asking_the_nearest_cells_first_gives_the_same_chances(attack: Attack, weight: float) -> None:
+    """The model is sure of its rates, so that nothing but the lists of cells can make a difference."""
+    model, risk = model_and_risk(attack, 50 * len(attack.original))
+    release, register = release_of(attack), Register.modelled(risk, model)  # type: ignore[arg-type]
+    family = [by_rank(release.before, weight)]
+    whole = moved_links(release, register, family=family)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claims_of_links, "LENGTHS", (1, 3, MOST_CELLS))
+        in_turns = moved_links(release, register, family=family)
+    assert in_turns.link == pytest.approx(whole.link, abs=claims_of_links.NEGLIGIBLE)
+    assert (in_turns.link >= whole.link - 1e-12).all()
 
 
 @given(attacks())

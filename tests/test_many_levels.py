@@ -108,7 +108,7 @@ def test_cells_near_a_point_do_not_cost_a_look_at_every_level() -> None:
         persons, near = Persons(table), by_rank(table, 1.0).near
         persons.ball(points[:1], np.array([0.5]), near)
         started = time.process_time()
-        found = persons.ball(points, np.full(n_points, 0.5), near)
+        found, _ = persons.ball(points, np.full(n_points, 0.5), near)
         assert np.array_equal(found.cells, points)
         return time.process_time() - started
 

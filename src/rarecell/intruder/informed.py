@@ -207,16 +207,18 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
     if register.unseen is None:
         link[is_open], certain[is_open] = 1.0 / n_tied, n_tied == 1
         return Chances(link, certain, np.zeros(0))
-    ball = known.ball(claims.released[is_open], bounds[is_open], mechanism.near, patterns)
-    stays, moves = mechanism.cell_costs(ball.cells, register)
-    is_released = (ball.cells == claims.released[is_open][ball.owner]).all(axis=1)
-    cost = ball.cost + np.where(is_released, stays, moves)
-    within = cost <= bounds[is_open][ball.owner] + TOLERANCE
-    found = unseen_chances(
-        register.unseen,
-        Ball(ball.owner[within], ball.cells[within], cost[within]),
-        OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, np.ones(len(is_open), dtype=bool)),
-    )
+
+    def ball_of(chosen: NDArray[np.int64], most_cells: int) -> tuple[Ball, NDArray[np.bool_]]:
+        rows = is_open[chosen]
+        ball, is_cut = known.ball(claims.released[rows], bounds[rows], mechanism.near, patterns, most_cells=most_cells)
+        stays, moves = mechanism.cell_costs(ball.cells, register)
+        is_released = (ball.cells == claims.released[rows][ball.owner]).all(axis=1)
+        cost = ball.cost + np.where(is_released, stays, moves)
+        within = cost <= bounds[rows][ball.owner] + TOLERANCE
+        return Ball(ball.owner[within], ball.cells[within], cost[within]), is_cut
+
+    still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, np.ones(len(is_open), dtype=bool))
+    found = unseen_chances(register.unseen, ball_of, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
     return Chances(link, certain, found.drawn)
 

@@ -11,6 +11,7 @@ are equally near. For K = 0 the last factor is (1−exp(−L))/L. The probabilit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.neighbours import TOLERANCE
-from rarecell.intruder.register import Ball, Unseen, ball_sums
+from rarecell.intruder.register import MOST_CELLS, Ball, Unseen, ball_sums
 from rarecell.risk import formulas
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,15 @@ N_POPULATIONS = 240
 
 CELLS_AT_ONCE = 150_000
 """Number of cells whose rates are drawn at a time."""
+
+LISTED_AT_ONCE = 1_000_000
+"""Number of cells that are listed at a time."""
+
+LENGTHS = (64, 512, MOST_CELLS)
+"""Numbers of cells around a claim that are asked one after the other."""
+
+NEGLIGIBLE = 1e-4
+"""A chance that is at most this needs no better estimate: ten thousand such claims together would be one link too many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,56 +119,89 @@ class OpenClaims:
     def __len__(self) -> int:
         return len(self.bounds)
 
+    def part(self, chosen: NDArray[np.int64]) -> OpenClaims:
+        """Some of the claims."""
+        return OpenClaims(self.bounds[chosen], self.true[chosen], self.n_known[chosen], self.is_counted[chosen])
+
+
+BallOf = Callable[[NDArray[np.int64], int], tuple[Ball, NDArray[np.bool_]]]
+"""Lists at most so many cells around each of some claims, nearest first, and says whose list was cut short."""
+
 
 def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -> Floats:
     """P(right), given the rates of unseen people nearer and equally near, and the number of known others equally near."""
     return np.asarray(np.exp(-nearer) * formulas.poisson_match_probability(tied, np.broadcast_to(1 + n_known, tied.shape)))
 
 
-def unseen_chances(unseen: Unseen, ball: Ball, claims: OpenClaims) -> Chances:
-    """Chances of claims that no known person rules out, given the cells around them."""
+def unseen_chances(unseen: Unseen, ball_of: BallOf, claims: OpenClaims) -> Chances:
+    """Chances of claims that no known person rules out, given the cells around them.
+
+    Most claims fail because of people in the few nearest cells, so these are asked first. A list that was cut short overstates a
+    chance; where even that is :data:`NEGLIGIBLE`, it stands. For the other claims a longer list is asked.
+    """
+    link, certain, totals = np.zeros(len(claims)), np.zeros(len(claims)), np.zeros(0)
+    waiting: NDArray[np.int64] = np.arange(len(claims))
+    for turn, most_cells in enumerate(LENGTHS):
+        unsettled = [waiting[:0]]
+        at_once = max(1, LISTED_AT_ONCE // most_cells)
+        for part in (waiting[start : start + at_once] for start in range(0, len(waiting), at_once)):
+            ball, is_cut = ball_of(part, most_cells)
+            is_cut &= most_cells < LENGTHS[-1]
+            found = _listed_chances(unseen, ball, claims.part(part), is_cut, (int(part[0]), turn))
+            link[part], certain[part] = found.link, found.certain
+            totals = added(totals, found.drawn)
+            unsettled.append(part[is_cut & (found.link > NEGLIGIBLE)])
+        waiting = np.concatenate(unsettled)
+    return Chances(link, certain, totals)
+
+
+def _listed_chances(
+    unseen: Unseen, ball: Ball, claims: OpenClaims, is_cut: NDArray[np.bool_], stream: tuple[int, int]
+) -> Chances:
+    """Chances given a list of cells; totals are drawn for those claims that need no longer list."""
     n_claims = len(claims)
-    totals = np.zeros((0,))
-    link, certain = np.zeros(n_claims), np.zeros(n_claims)
+    link, certain, totals = np.zeros(n_claims), np.zeros(n_claims), np.zeros(0)
     ends = np.searchsorted(ball.owner, np.arange(n_claims), side="right")
+    number, turn = stream
     first = 0
     while first < n_claims:
         start = int(ends[first - 1]) if first else 0
         last = max(first + 1, int(np.searchsorted(ends, start + CELLS_AT_ONCE, side="right")))
-        some = slice(first, last)
         rows = slice(start, int(ends[last - 1]))
-        part = Ball(ball.owner[rows], ball.cells[rows], ball.cost[rows])
-        link[some], certain[some], drawn = _chances_of(unseen, part, claims, first, last)
-        totals = drawn if not len(totals) else totals + drawn
+        part = Ball(ball.owner[rows] - first, ball.cells[rows], ball.cost[rows])
+        some = np.arange(first, last)
+        found = _chances_of(
+            unseen, part, claims.part(some), is_cut[some], np.random.default_rng([unseen.seed, number + first, turn])
+        )
+        link[some], certain[some] = found.link, found.certain
+        totals = added(totals, found.drawn)
         first = last
     return Chances(link, certain, totals)
 
 
-def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last: int) -> tuple[Floats, Floats, Floats]:
-    """For a range of claims: P(right), P(right and nobody else equally near), and drawn totals."""
-    n_claims = last - first
+def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, is_cut: NDArray[np.bool_], rng: np.random.Generator) -> Chances:
+    """P(right), P(right and nobody else equally near), and drawn totals of claims whose cells fit into memory."""
     levels = [of_key.n_levels for of_key in unseen.table.categories]
-    cells, _, column = collapse_records(np.concatenate([ball.cells, claims.true[first:last]]), levels)
+    cells, _, column = collapse_records(np.concatenate([ball.cells, claims.true]), levels)
     rates, weight = unseen.rates(cells)
-    owner = ball.owner - first
-    of_ball, own = column[: len(owner)], column[len(owner) :]
-    shape = (n_claims, len(cells))
+    of_ball, own = column[: len(ball.owner)], column[len(ball.owner) :]
+    shape = (len(claims), len(cells))
     # A claim's own cell counts among the ties; it is also listed in the ball, unless that was cut short.
-    is_other = of_ball != own[owner]
+    is_other = of_ball != own[ball.owner]
     is_nearer = is_other & (ball.cost < claims.bounds[ball.owner] - TOLERANCE)
     is_tied = is_other & ~is_nearer
-    nearer = ball_sums(owner[is_nearer], of_ball[is_nearer], shape, rates)
-    tied = ball_sums(owner[is_tied], of_ball[is_tied], shape, rates) + rates[:, own]
-    known = claims.n_known[first:last]
-    link = weight @ link_probability(nearer, tied, known)
-    certain = weight @ np.where(known == 0, np.exp(-nearer - tied), 0.0)
-    rng = np.random.default_rng([unseen.seed, first])
+    nearer = ball_sums(ball.owner[is_nearer], of_ball[is_nearer], shape, rates)
+    tied = ball_sums(ball.owner[is_tied], of_ball[is_tied], shape, rates) + rates[:, own]
+    link = np.asarray(weight @ link_probability(nearer, tied, claims.n_known))
+    certain = np.asarray(weight @ np.where(claims.n_known == 0, np.exp(-nearer - tied), 0.0))
+    counted = np.flatnonzero(claims.is_counted & ~(is_cut & (link > NEGLIGIBLE)))
+    nearer, tied, n_known = nearer[:, counted], tied[:, counted], claims.n_known[counted]
     drawn = []
     for _ in range(-(-N_POPULATIONS // len(rates))):
         nobody_nearer = rng.random(nearer.shape) < np.exp(-nearer)
         n_tied = rng.poisson(np.minimum(tied, 1e15))
-        drawn.append((nobody_nearer / (1.0 + known + n_tied)) @ claims.is_counted[first:last].astype(np.float64))
-    return np.asarray(link), np.asarray(certain), np.concatenate(drawn)
+        drawn.append((nobody_nearer / (1.0 + n_known + n_tied)).sum(axis=1))
+    return Chances(link, certain, np.concatenate(drawn))
 
 
 def added(one: Floats, other: Floats) -> Floats:

@@ -76,10 +76,14 @@ def unmoved_chances(release: Release, register: Register) -> Chances:
     if len(cells) > MOST_DRAWN:
         chosen = np.sort(np.random.default_rng(register.unseen.seed).choice(chosen, MOST_DRAWN, replace=False))
     nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
+
+    def own_cell(rows: NDArray[np.int64], most_cells: int) -> tuple[Ball, NDArray[np.bool_]]:
+        return nobody, np.zeros(len(rows), dtype=bool)
+
     n_known = register.known.count_at(cells[chosen]) - 1
     everybody = np.ones(len(chosen), dtype=bool)
     claims = OpenClaims(np.zeros(len(chosen)), cells[chosen], n_known, everybody)
-    drawn = unseen_chances(register.unseen, nobody, claims).drawn
+    drawn = unseen_chances(register.unseen, own_cell, claims).drawn
     return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))
 
 
@@ -195,8 +199,12 @@ def chances_within(
     crowded, is_open, n_tied, n_crowd = is_open[in_crowd], is_open[~in_crowd], n_tied[~in_crowd], n_tied[in_crowd]
     n_unseen = (n_crowd - 1) * (register.unseen.elsewhere / register.known.table.n_records)
     link[crowded] = link_probability(np.zeros(len(crowded)), n_unseen, n_crowd - 1)
-    ball = register.known.ball(claims.released[is_open], bounds[is_open], near)
     still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
-    found = unseen_chances(register.unseen, ball, still_open)
+
+    def ball_of(chosen: NDArray[np.int64], most_cells: int) -> tuple[Ball, NDArray[np.bool_]]:
+        rows = is_open[chosen]
+        return register.known.ball(claims.released[rows], bounds[rows], near, most_cells=most_cells)
+
+    found = unseen_chances(register.unseen, ball_of, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
     return Chances(link, certain, found.drawn + link[crowded[is_counted[crowded]]].sum())

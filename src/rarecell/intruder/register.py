@@ -145,27 +145,30 @@ class Persons:
         patterns: Patterns = NO_PATTERNS,
         *,
         most_cells: int = MOST_CELLS,
-    ) -> Ball:
-        """All combinations of values within the bound of each point, whether or not anybody has them."""
+    ) -> tuple[Ball, NDArray[np.bool_]]:
+        """All combinations of values within the bound of each point, whether or not anybody has them.
+
+        Also whether a point's list was cut short, because more than ``most_cells`` are within its bound.
+        """
         keys = self._key_order
         arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
         codes = np.ascontiguousarray(points[:, keys])
         room, costs, ends = np.empty((most_cells, len(keys)), np.int32), np.empty(most_cells), np.empty(len(points), np.int64)
         cells, distance = [np.zeros((0, len(keys)), dtype=np.int32)], [np.zeros(0)]
-        back, bounds = np.argsort(keys), bounds.copy()
+        back, within = np.argsort(keys), bounds.copy()
         first = 0
         while first < len(points):
-            last = kernels.balls(arranged, arranged_patterns, codes, bounds, first, room, costs, ends)
+            last = kernels.balls(arranged, arranged_patterns, codes, within, first, room, costs, ends)
             if last == first:
                 # There are too many cells: only nearer ones are listed.
-                bounds[first] *= 0.8
+                within[first] *= 0.8
                 continue
             n_found = int(ends[last - 1])
             cells.append(room[:n_found, back])
             distance.append(costs[:n_found].copy())
             ends[first:last] = np.diff(ends[first:last], prepend=0)
             first = last
-        return Ball(np.repeat(np.arange(len(points)), ends), np.concatenate(cells), np.concatenate(distance))
+        return Ball(np.repeat(np.arange(len(points)), ends), np.concatenate(cells), np.concatenate(distance)), within < bounds
 
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import rarecell as rc
@@ -211,3 +212,18 @@ def test_a_file_of_two_hundred_columns_has_a_search_box(tmp_path: Path) -> None:
     # Of few columns there is nothing to search.
     (tmp_path / "small.csv").write_text("a,b\n1,2\n1,3\n")
     assert "data-few" in Browser(tmp_path).get("/keys?file=small.csv").text
+
+
+def test_sheets_of_a_workbook_are_listed_and_messages_name_fields(tmp_path: Path) -> None:
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
+        pd.DataFrame({"Notes": ["Data on the next sheet"]}).to_excel(book, sheet_name="Read me", index=False)
+        pd.DataFrame({"age": range(40), "sex": ["f", "m"] * 20}).to_excel(book, sheet_name="Data", index=False)
+    browser = Browser(tmp_path)
+    page = browser.get("/keys?file=book.xlsx").text
+    assert "<option selected>Read me</option><option>Data</option>" in page
+    assert "choose with “Sheet of the workbook”" in page
+    assert "--sheet" not in page
+    read = browser.post("/reading", {"file": "book.xlsx", "sheet": "Data"})
+    page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text
+    assert "<option>Read me</option><option selected>Data</option>" in page
+    assert 'name="role:age"' in page

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -305,3 +306,20 @@ def test_the_command_pairs_by_id_and_counts_from_one(tmp_path: Path) -> None:
     assert "50 records of the original are not in the released file" in " ".join(done.stdout.split())
     found = rc.attack(noised().take(order), original=ORIGINAL, keys=KEYS, register=POPULATION, id="id")
     assert done.stdout.split()[-2:] == [str(found.likeliest(1)[0][0] + 1), f"{found.likeliest(1)[0][1]:.3f}"]
+
+
+def test_files_in_another_encoding_and_sheets_of_workbooks_are_attacked(tmp_path: Path) -> None:
+    frame = people(200, 3).to_pandas().replace({"region": {"north": "Süd", "south": "Öst"}})
+    frame.to_csv(tmp_path / "old.csv", index=False, sep=";", encoding="latin-1")
+    frame.iloc[::-1].to_csv(tmp_path / "new.csv", index=False, sep=";", encoding="latin-1")
+    with pd.ExcelWriter(tmp_path / "old.xlsx") as book:
+        pd.DataFrame({"Notes": ["Read the next sheet"]}).to_excel(book, sheet_name="Read me", index=False)
+        frame.to_excel(book, sheet_name="Data", index=False)
+    words = ["attack", str(tmp_path / "old.csv"), "--keys", "age,sex,region", "--population", "5000", "--quiet"]
+    done = CliRunner().invoke(main, [*words, "--original", str(tmp_path / "old.csv"), "--encoding", "latin-1", "--decimal", ","])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, [*words, "--original", str(tmp_path / "old.xlsx"), "--sheet", "Data"])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, [*words, "--original", str(tmp_path / "old.xlsx"), "--sheet", "Daten"])
+    assert done.exit_code == 1
+    assert "no sheet 'Daten'" in done.output

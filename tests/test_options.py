@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -307,3 +308,12 @@ def test_the_command_of_a_plan_keeps_the_rules_that_the_plan_obeyed(survey: Path
         protect.rules,
     )
     assert read.protect.max_record_risk == 0.9
+
+
+def test_errors_in_python_name_keywords_and_those_of_a_command_its_options() -> None:
+    people = pa.table({"age": [1, 2, 3] * 20, "sex": ["f", "m"] * 30})
+    config = RunConfig(input="", keys=("age", "sex"), population=900, protect=ProtectConfig(top=1, unlink=True))
+    with pytest.raises(BadInput, match="--unlink drops the household number; name its column with --household"):
+        rc.protect(config, frame=people)
+    with pytest.raises(BadInput, match="unlink= drops the household number; name its column with household="):
+        rc.protect(people, keys=["age", "sex"], population=900, top=1, unlink=True)

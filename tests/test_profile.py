@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.outcome.decision import decided, with_decision
-from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile
+from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile, Reason
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import people
 from tests.summaries import demo_summary, protected_summary, typed
@@ -108,6 +108,24 @@ def test_no_advice_loops() -> None:
     assert "--recode" in about_records[2][1]
     assert "Leave age out" in about_records[3][0]
     assert all(remedy for stage in advice for remedy, _ in stage)
+
+
+def test_too_many_links_are_planned_for_then_swapped_towards_then_recoded() -> None:
+    limits = {"max_correct_links": 2.5, "max_record_risk": 1.0}
+
+    def advice(summary: dict[str, Any]) -> Reason:
+        return next(one for one in decided(typed(summary), Profile(name="own", **limits)).refusals if "links" in one.limit)
+
+    swapped = protected_summary()
+    swapped["swap"]["risk_after"]["expected_correct_matches"] = 40.0
+    swapped["swap"]["intruders"] = [{"name": "nearest", "knows": "has a register", "before": 90.0, "after": 40.0}]
+    first, second = advice(demo_summary()), advice(swapped)
+    assert first.command.endswith("--max-correct-links 2")
+    assert (first.page, first.choices) == ("plan", {"max_correct_links": "2"})
+    assert "--max-correct-links 2 " in second.command
+    assert second.choices == {"way": "max_correct_links", "max_correct_links": "2"}
+    swapped["swap"]["target"] = {"met": False, "sentence": "Not reached.", "max_correct_links": 2.0}
+    assert "--max-correct-links" not in advice(swapped).command
 
 
 def test_tables_that_changed_are_never_released() -> None:

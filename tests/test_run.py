@@ -24,6 +24,7 @@ from rarecell.cli.commands import main
 from rarecell.errors import Cancelled, RarecellError
 from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.protect import with_choice
 
 CENSUS = str(datasets.census_sample_path())
 KEYS = ",".join(datasets.CENSUS_KEYS)
@@ -202,7 +203,6 @@ def test_clique_margins_of_the_protected_file_are_identical(demo: tuple[Path, st
         (["assess", CENSUS, "--population", "277677"], 2, "--keys"),
         (["assess", "--keys", "age", "--population", "277677"], 2, "microdata file"),
         (["assess", CENSUS, "--keys", "age", "--population", "many"], 2, "not a valid integer"),
-        (["protect", CENSUS, "--keys", "age,sex", "--population", "277677"], 1, "which records to protect"),
         (["assess", CENSUS, "--keys", "age,sex", "--population", "277677", "--cliques", "age,region"], 1, "region"),
         (["graphs", "0"], 2, "0"),
     ],
@@ -344,9 +344,12 @@ def test_a_run_that_is_killed_leaves_no_result_and_a_rerun_completes(tmp_path: P
     assert not [p for p in os.listdir(out) if p.startswith(".")]
 
 
-def test_the_library_says_the_same_words() -> None:
-    with pytest.raises(RarecellError, match="which records to protect"):
-        rc.protect(RunConfig(input=CENSUS, keys=("sex", "age"), population=277_677))
+@pytest.mark.parametrize(("profile", "limit"), [(None, 0.2), ("public", 0.05)])
+def test_without_a_choice_records_above_the_limit_of_the_profile_are_protected(profile: str | None, limit: float) -> None:
+    config = RunConfig(input=CENSUS, keys=("sex", "age"), population=277_677, profile=profile)
+    assert with_choice(config).protect == ProtectConfig(risk_above=limit)
+    chosen = replace(config, protect=ProtectConfig(top=3))
+    assert with_choice(chosen) is chosen
 
 
 @pytest.mark.parametrize(

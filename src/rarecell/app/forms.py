@@ -17,7 +17,7 @@ from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.options import Count, Kind, Number, Option, options_of
+from rarecell.run.options import Count, Kind, Number, Option, named_as, options_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -196,6 +196,7 @@ def _listed(text: str) -> list[str]:
 _WAYS = {
     "risk_above": "The threshold",
     "top": "The number of records",
+    "max_correct_links": "The number of correct links",
     "max_population_uniques": "The target",
     "max_record_risk": "The highest risk",
     "swap_rate": "The share of records that change places",
@@ -325,3 +326,57 @@ def decimal_number(text: str, what: str) -> float:
     if not math.isfinite(number):
         raise BadInput(f"{what} was written as '{text}', which is not a valid size.")
     return number
+
+
+# ---------------------------------------------------------------------- how messages name a field
+
+_NAMES = {
+    **{option.name: f"“{option.label}”" for option in LABELLED},
+    "encoding": "“Text is written in”",
+    "decimal": "“Decimals begin with”",
+    "sheet": "“Sheet of the workbook”",
+    "missing_codes": "“Codes that mean ‘missing’”",
+    "keys": "the role “key”",
+    "weight": "the role “survey weight”",
+    "household": "the role “household”",
+    "id": "the role “identifier”",
+    "sensitive": "the role “sensitive”",
+    "geography": "the role “area”",
+    "strata": "the role “sampling stratum”",
+    "population": "“Number of units the sample was drawn from”",
+    "register": "“A file of the whole population”",
+    "scenario": "“Further intruders”",
+    "recode": "“Release it”",
+    "threshold": "“Risk from which a record counts as risky”",
+    "out": "“Folder for the results”",
+    "risk_above": "“risk above a threshold”",
+    "top": "“this many of the riskiest”",
+    "max_correct_links": "“Correct links to expect, at most”",
+    "max_population_uniques": "“Expected population uniques, at most”",
+    "max_record_risk": "“Highest risk”",
+    "suppress_rest": "“blank the fewest values”",
+    "swap_rate": "“Share of the records or households”",
+    "keep": "“Further tables to keep”",
+    "never_swap": "“Keys that stay with their record”",
+    "treat": "“What is done to them”",
+    "carry": "“Columns that travel with a swapped key”",
+    "spare": "“Columns whose means should move little”",
+    "accept_leak": "“Columns that may be released although they give away what is done to a key”",
+    "signed_by": "“Signed by”",
+    "reason": "“Reason”",
+    "drop": "“Columns to leave out”",
+    "accept": "“Columns that may go”",
+    "unlink_households": "“leave the household number out”",
+}
+"""What the pages call the options that they show."""
+
+
+def in_app(text: str) -> str:
+    """A message with the fields of the pages in place of the options of a command.
+
+    Examples
+    --------
+    >>> in_app("Choose another one with --sheet.")
+    'Choose another one with “Sheet of the workbook”.'
+    """
+    return named_as(text, _NAMES.get)

@@ -90,7 +90,9 @@ class KeysPages:
         except BadInput as unread:
             if place.is_dir():
                 raise
-            return self.pages.render("unread.html", status=400, step="keys", file=name, problem=str(unread), reading=reading)
+            return self.pages.render(
+                "unread.html", status=400, step="keys", file=name, problem=str(unread), reading=reading, profile=None
+            )
         is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
         is_chosen = any(name.startswith("role:") for name in fields)
         roles = {
@@ -116,6 +118,9 @@ class KeysPages:
             is_sample=is_sample,
             threshold=first(fields, "threshold") or "0.2",
             chosen={option.name: first(fields, option.name) for option in LABELLED},
+            has_more=any(
+                first(fields, option.name) not in ("", str(option.default)) for option in LABELLED if option.name != "profile"
+            ),
             run_name=first(fields, "run_name") or self.pages.folder.new_run(stem(name)),
             problem=problem,
             reading=reading,

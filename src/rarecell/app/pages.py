@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 
 from rarecell.app.folder import ChosenFolder, is_run, stem
-from rarecell.app.forms import BESIDE_KEYS, first, protect_config
+from rarecell.app.forms import BESIDE_KEYS, first, in_app, protect_config
 from rarecell.app.jobs import Job, Jobs, made_in_time
 from rarecell.app.keys_pages import KeysPages
 from rarecell.app.recode_pages import RecodePages
@@ -92,6 +92,8 @@ class Pages:
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         running = self.jobs.running
+        if values.get("problem"):
+            values["problem"] = in_app(values["problem"])
         page = (
             environment()
             .get_template(template)
@@ -216,7 +218,9 @@ class Pages:
     def protect(self, request: Request, fields: dict[str, list[str]]) -> Response:
         run = self.finished(request)
         if request.method == "GET":
-            return self._show_protect(run, self.drafts.of(request.query_params.get("again", "")))
+            given = request.query_params
+            asked = {name: given.getlist(name) for name in given if name not in ("name", "again")}
+            return self._show_protect(run, {**asked, **self.drafts.of(given.get("again", ""))})
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
@@ -248,6 +252,7 @@ class Pages:
             way=first(fields, "way") or "risk_above",
             top=first(fields, "top") or "50",
             target=first(fields, "max_population_uniques"),
+            max_correct_links=first(fields, "max_correct_links"),
             max_record_risk=first(fields, "max_record_risk"),
             suppress_rest=first(fields, "suppress_rest"),
             has_areas=run.config.geography is not None,
@@ -287,6 +292,7 @@ class Pages:
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     made = report_environment(_HERE / "templates")
+    made.filters["in_app"] = in_app
     made.filters["quote"] = lambda text: quote(str(text))
     made.filters["size"] = _size
     return made

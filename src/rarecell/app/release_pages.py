@@ -61,7 +61,9 @@ class ReleasePages:
         name = request.query_params.get("name", "")
         run = FinishedRun.read(self.pages.folder.resolve(name), name)
         if request.method == "GET":
-            return self._show_plan(run, self.pages.drafts.of(request.query_params.get("again", "")))
+            given = request.query_params
+            asked = {name: given.getlist(name) for name in _TARGETS if name in given}
+            return self._show_plan(run, {**asked, **self.pages.drafts.of(given.get("again", ""))})
         try:
             config = self.pages.folder.checked(run.config)
             wanted = _target(fields)

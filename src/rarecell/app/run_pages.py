@@ -73,6 +73,7 @@ class RunPages:
             note=read_note(run.place).strip(),
             downloads=run.downloads(),
             handed_over=run.handed_over(),
+            signed_by=run.signed_by(),
             **(_report_parts(str(run.place), run.name, stamp) | {"folder": folder}),
         )
 

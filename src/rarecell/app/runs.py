@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -81,6 +82,14 @@ class FinishedRun(SavedRun):
         data = [(path.name, "the data") for path in sorted(folder.glob("data.*"))]
         listed = [*data, *HANDED_OVER.items()]
         return [(f"handover/{name}", what, (folder / name).stat().st_size) for name, what in listed if (folder / name).is_file()]
+
+    def signed_by(self) -> str:
+        """Who is responsible for the handover; empty before one."""
+        try:
+            record = json.loads((self.place / "handover.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ""
+        return str(record.get("signed_by", "")) if isinstance(record, dict) else ""
 
     def threshold_costs(self) -> list[Json]:
         """For each threshold: the records above it, the expected uniques left below it, and records that cannot be swapped."""

@@ -120,6 +120,7 @@ def attack(**options: Any) -> None:
             weight=options["weight"],
             household=options["household"],
             id=options["id"],
+            **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             seed=options["seed"] or 0,
             progress=progress,
         )
@@ -141,6 +142,7 @@ def _attack_unpaired(options: dict[str, Any]) -> None:
             original=options["original"],
             keys=list(names_in(options["keys"] or "")),
             control=options["control"],
+            **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             seed=options["seed"] or 0,
             progress=progress,
         )

@@ -87,6 +87,8 @@ class FileProfile(Plain):
     columns: tuple[ColumnProfile, ...]
     preview: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    sheets: tuple[str, ...] = ()
+    sheet: str = ""
 
     @property
     def proposed_missing(self) -> str:
@@ -138,13 +140,13 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
                 if may_number_a_part(column.name, column.label):
                     together[column.name] = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy()
                 profiles.append(_profile(column, values, n_looked_at, said_missing[column.name], source.decimal_mark))
-        notes = source.notes
+        notes, sheets, sheet = source.notes, source.sheets, source.sheet
     finally:
         source.close()
     profiles = _with_household_of_two(profiles, together, n_looked_at)
     if codebook is not None:
         profiles = [_declared(profile, codebook) for profile in profiles]
-    return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)), preview.rows, notes)
+    return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)), preview.rows, notes, sheets, sheet)
 
 
 def _with_household_of_two(

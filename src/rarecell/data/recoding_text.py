@@ -203,6 +203,32 @@ def coding_for(categories: Categories, coarsening: Coarsening) -> Coding:
     return Coding(groups=coarsening.n_levels)
 
 
+_BEGINS = re.compile(rf"({_NUMBER})(?:\+|–.*| to .*)?")
+
+
+def words_for_bands(categories: Categories, coarsening: Coarsening) -> str:
+    """Describe a coarsening of a key whose levels are numbers or bands of numbers already; empty if they are not.
+
+    The words say where each group of bands begins, so that they replace the recoding that made the bands.
+
+    Examples
+    --------
+    >>> from rarecell.table.contingency import Categories, Coarsening
+    >>> age = Categories("age", ("<20", "20–29", "30–39", "40+"), is_ordered=True)
+    >>> words_for_bands(age, Coarsening("age/2", "age", np.array([0, 0, 1, 1], dtype=np.int32), ("<30", "30+")))
+    'edges 30'
+    """
+    n_real = categories.n_levels - categories.has_missing
+    groups = coarsening.group_of_level[:n_real]
+    if not categories.is_ordered or bool((groups[1:] < groups[:-1]).any()):
+        return ""
+    starts = [_BEGINS.fullmatch(categories.labels[k]) for k in np.flatnonzero(np.diff(groups)) + 1]
+    edges = [_number(found[1]) for found in starts if found is not None]
+    if not edges or len(edges) < len(starts) or sorted(set(edges)) != edges:
+        return ""
+    return words_of(Coding(edges=tuple(edges)))
+
+
 def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:
     """What each group of a coarsening holds, for a person to read: a range of ordered levels, or a list of others."""
     found = []

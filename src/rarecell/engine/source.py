@@ -127,6 +127,12 @@ class Source(ABC):
     missing_codes: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Codes that mean "missing" according to the user, by column; the columns themselves list what the data declare."""
 
+    sheets: tuple[str, ...] = ()
+    """The sheets of a workbook, known once it was read; empty for other data."""
+
+    sheet: str = ""
+    """The sheet that is read."""
+
     keeps_rows: bool = True
     """False when records have no position of their own, as in a table spread over several machines."""
 

@@ -42,8 +42,6 @@ class WorkbookSource(CachedSource):
             raise MissingExtra.needed(f"Reading {path.suffix} files", "excel")
         self.path = path
         self._stamp = FileStamp(path)
-        self.sheets: tuple[str, ...] = ()
-        self.sheet = ""
         self._dates: dict[str, str] = {}
 
     @property

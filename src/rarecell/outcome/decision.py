@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROFILES, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.release import ReleaseSummary
@@ -27,6 +27,8 @@ class _Remedy:
     command: str = ""
     page: str = ""
     button: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """How the form of the page is filled in."""
 
 
 def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_default: bool = False) -> ProfileVerdict:
@@ -69,6 +71,7 @@ def _reason(limit: str, sentence: str, remedy: _Remedy, *, is_refusal: bool = Tr
         command=remedy.command,
         page=remedy.page,
         button=remedy.button,
+        choices=remedy.choices,
     )
 
 
@@ -282,6 +285,7 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
             protect_command(folder, f"--risk-above {limit:g}{threshold}", "protected"),
             "protect",
             "Protect the risky records",
+            {"way": "risk_above", "risk_above": f"{limit:g}"},
         )
     if swap.formal is None and swap.places is None and swap.suppression is None:
         cost = "" if how_many is None else f", in {counted(how_many, 'record')}"
@@ -290,22 +294,32 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
             protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-again"),
             "protect",
             "Protect again, and blank the rest",
+            {"way": "max_record_risk", "max_record_risk": f"{limit:g}", "suppress_rest": "1"},
         )
     return _coarser(summary, folder)
 
 
 def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
-    is_recoded = any(key.is_coarser for key in summary.keys)
-    if summary.swap is not None and is_recoded:
-        return _coarser(summary, folder)
+    swap = summary.swap
     target = f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
-    config = shlex.quote(_config(folder))
-    return _Remedy(
-        "Let the program find coarser keys and swaps that reach it, with their costs",
-        f"rarecell plan --config {config} --max-correct-links {target}",
-        "plan",
-        "Find a plan",
-    )
+    if swap is None:
+        return _Remedy(
+            "Let the program find coarser keys and swaps that reach it, with their costs",
+            f"rarecell plan --config {shlex.quote(_config(folder))} --max-correct-links {target}",
+            "plan",
+            "Find a plan",
+            {"max_correct_links": target},
+        )
+    before = None if swap.target is None else swap.target.max_correct_links
+    if swap.formal is None and swap.places is None and (before is None or before > float(target)):
+        return _Remedy(
+            "Swap as many records as it takes",
+            protect_command(folder, f"--max-correct-links {target}", "protected-again"),
+            "protect",
+            "Protect again, towards this target",
+            {"way": "max_correct_links", "max_correct_links": target},
+        )
+    return _coarser(summary, folder)
 
 
 def _coarser(summary: RunSummary, folder: str) -> _Remedy:
@@ -319,6 +333,7 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
             protect_command(folder, f"--recode {shlex.quote(coarser.recode)}", "protected-coarser"),
             "recode",
             "Try coarser keys",
+            dict(zip(("key", "words"), coarser.recode.split("=", 1), strict=True)),
         )
     costs = [(cost.without, cost.key) for cost in summary.risk.key_costs if cost.without is not None]
     if costs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +186,8 @@ DEFAULT = "scientific"
 class Reason(Plain):
     """Why a file may not go, or what must be looked at first, and what leads out.
 
-    ``limit`` is the name of the profile's field. ``command`` is the next command, to be pasted where the run was started, and
-    ``page`` and ``button`` are the page of the app for the same.
+    ``limit`` is the name of the profile's field. ``command`` is the next command, to be pasted where the run was started;
+    ``page``, ``button`` and ``choices`` are the page of the app for the same, and how its form is filled in.
     """
 
     limit: str
@@ -197,6 +197,7 @@ class Reason(Plain):
     command: str = ""
     page: str = ""
     button: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ say the same thing.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.outcome.decision import decision_of
@@ -43,6 +44,7 @@ class Step:
     command: str = ""
     page: str = ""
     button: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 def steps(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> list[Step]:
@@ -60,7 +62,7 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
         ]
     folder = place or "."
     ways_out = {reason.command or reason.remedy: reason for reason in decision_of(summary, folder=folder).refusals}
-    found = [Step(way.remedy, way.command, way.page, way.button) for way in ways_out.values()]
+    found = [Step(way.remedy, way.command, way.page, way.button, way.choices) for way in ways_out.values()]
     return _before_release(summary, found, folder) if summary.swap is not None else _after_assessment(summary, found)
 
 

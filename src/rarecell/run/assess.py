@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import rarecell
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.microdata import Microdata
-from rarecell.data.recoding_text import boundaries, words_for
+from rarecell.data.recoding_text import boundaries, words_for, words_for_bands
 from rarecell.machine.memory import MemoryLimit, gigabytes
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.records import RiskyRecord
@@ -678,7 +678,7 @@ def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail,
 def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequence[str] = ()) -> tuple[KeyCostSummary, ...]:
     """The cost of each key: τ1 without it and at each coarser resolution, with the option that releases it that way.
 
-    Keys that are already ``recoded`` get no such option: it would replace their recoding.
+    The option replaces the recoding of a key that is already ``recoded``. It can do so for bands of numbers; others get none.
     """
     made = []
     named = {coarsening.name: coarsening for coarsening in table.coarsenings}
@@ -692,7 +692,7 @@ def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequ
                     CoarsenedKey(
                         name=step.resolution,
                         levels=step.n_levels,
-                        recode="" if key in recoded else _recode_option(table, named.get(step.resolution)),
+                        recode=_recode_option(table, named.get(step.resolution), is_recoded=key in recoded),
                         groups=_groups(table, named.get(step.resolution)),
                         sample_uniques=step.n_sample_uniques,
                         expected_population_uniques=step.expected_population_uniques,
@@ -705,10 +705,12 @@ def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequ
     return tuple(made)
 
 
-def _recode_option(table: ContingencyTable, coarsening: Coarsening | None) -> str:
+def _recode_option(table: ContingencyTable, coarsening: Coarsening | None, *, is_recoded: bool) -> str:
     if coarsening is None:
         return ""
-    return f"{coarsening.key}={words_for(table.categories[table.keys.index(coarsening.key)], coarsening)}"
+    categories = table.categories[table.keys.index(coarsening.key)]
+    words = words_for_bands(categories, coarsening) if is_recoded else words_for(categories, coarsening)
+    return f"{coarsening.key}={words}" if words else ""
 
 
 def _groups(table: ContingencyTable, coarsening: Coarsening | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
+from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.household import HouseholdLinks, household_links, household_release
 from rarecell.intruder.nearest import exact_links
@@ -95,6 +96,9 @@ def attack(
     weight: str | None = None,
     household: str | None = None,
     id: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    decimal: str | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Attack:
@@ -118,6 +122,8 @@ def attack(
         as well. Several columns that identify a household together are separated by commas.
     id : str, optional
         Column that identifies a record in both files. Records may then be in any order, and some may not have been released.
+    encoding, sheet, decimal : str, optional
+        How the two files are read, if they are text or workbooks: the encoding, the sheet, and the decimal mark.
     seed : int, optional
         Seed of the model's draws.
     progress : Progress, optional
@@ -144,8 +150,9 @@ def attack(
             "survey weights), by which they are estimated, and not both."
         )
     progress.start("reading", 3)
-    data = Microdata(original, keys, weight=weight, population=population, household=household, id=id)
-    published = Microdata(released, keys, id=id)
+    settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
+    data = Microdata(original, keys, weight=weight, population=population, household=household, id=id, settings=settings)
+    published = Microdata(released, keys, id=id, settings=settings)
     before, after = paired_tables(data, published, id)
     given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)
     people = None if register is None else Microdata(register, keys).table()
@@ -444,6 +451,9 @@ def attack_unpaired(
     keys: Sequence[str],
     columns: Sequence[str] = (),
     control: Frame | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    decimal: str | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> UnpairedMeasures:
@@ -461,6 +471,8 @@ def attack_unpaired(
         Columns to compare; by default all that the files share.
     control : frame or path, optional
         Records of people like those of the original who were left out of it. Without them only copies are counted.
+    encoding, sheet, decimal : str, optional
+        How files are read that are text or workbooks.
     seed : int
         Seed of the random choice of people and conditions.
     progress : Progress
@@ -474,7 +486,8 @@ def attack_unpaired(
     0.0
     """
     given = {"released": released, "original": original, **({} if control is None else {"control": control})}
-    parts = {name: Microdata(frame, keys=list(keys)) for name, frame in given.items()}
+    settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
+    parts = {name: Microdata(frame, keys=list(keys), settings=settings) for name, frame in given.items()}
     shared = [name for name in parts["original"].columns if all(name in part.columns for part in parts.values())]
     names = list(columns) or shared
     unknown = [name for name in (*names, *keys) if name not in shared]

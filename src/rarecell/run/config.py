@@ -7,19 +7,20 @@ those of the command line, so a file with an input, keys and a population is com
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rarecell import choices
 from rarecell.data.missing_codes import parse_missing_codes
 from rarecell.data.names import Stages, all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
-from rarecell.errors import BadInput, UnknownChoice
+from rarecell.errors import BadInput, RarecellError, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.outcome.profile import PROFILES, Profile
@@ -46,6 +47,7 @@ from rarecell.run.options import (
     TomlTables,
     Word,
     described,
+    in_python,
     judged,
     option,
     options_of,
@@ -501,15 +503,17 @@ class RunConfig:
         Text("NAME"),
         "Encoding of a text file that is not UTF-8: latin-1, windows-1252, utf-16.",
         Group.FILE,
-        on=READING,
+        on=(*READING, "attack"),
         default=None,
     )
-    sheet: str | None = option(Text("NAME"), "Sheet of a workbook; the first unless given.", Group.FILE, on=READING, default=None)
+    sheet: str | None = option(
+        Text("NAME"), "Sheet of a workbook; the first unless given.", Group.FILE, on=(*READING, "attack"), default=None
+    )
     decimal: str | None = option(
         Text("MARK"),
         "Decimal mark in a text file, . or a comma; inferred from the delimiter unless given.",
         Group.FILE,
-        on=READING,
+        on=(*READING, "attack"),
         default=None,
     )
     spark_table: str | None = option(
@@ -769,9 +773,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes_options(command: str) -> Callable[[Function], Function]:
-    """Let the signature of a function that takes ``**options`` name every option of a command, for help and completion."""
+    """Let the signature of a function that takes ``**options`` name every option of a command, for help and completion.
+
+    Errors of a call without a configuration come from Python, and name keywords instead of options of a command.
+    """
 
     def named(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(*given: Any, **options: Any) -> Any:
+            try:
+                return function(*given, **options)
+            except RarecellError as problem:
+                if not (given and isinstance(given[0], RunConfig)):
+                    problem.args = (in_python(str(problem)),)
+                raise
+
         signature = inspect.signature(function)
         own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
         taken = {parameter.name for parameter in own}
@@ -781,8 +797,8 @@ def takes_options(command: str) -> Callable[[Function], Function]:
             if option.name != "input" and option.name not in taken
         ]
         paper = inspect.Parameter("paper", inspect.Parameter.KEYWORD_ONLY, default=False)
-        vars(function)["__signature__"] = signature.replace(parameters=[*own, *keywords, paper])
-        return function
+        vars(called)["__signature__"] = signature.replace(parameters=[*own, *keywords, paper])
+        return cast(Function, called)
 
     return named
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -558,3 +559,37 @@ def described(owner: type[Owner]) -> type[Owner]:
         lines += [f"    {declared.name} : {annotations[declared.name]}", f"        {declared.help}"]
     owner.__doc__ = f"{(owner.__doc__ or '').rstrip()}\n" + "\n".join(lines) + "\n    "
     return owner
+
+
+# ---------------------------------------------------------------------- how messages name an option
+
+_FLAG = re.compile(r"""--([a-z][a-z-]*[a-z])(?: "([^"=]+)=([^"]+)")?""")
+
+
+def named_as(text: str, name_of: Callable[[str], str | None]) -> str:
+    """A message in which options are called as elsewhere than in the terminal; ``name_of`` gives None for those without a name there."""
+
+    def renamed(found: re.Match[str]) -> str:
+        name = name_of(found[1].replace("-", "_"))
+        if name is None:
+            return found[0]
+        return (
+            name
+            if found[2] is None
+            else f"{name.removesuffix('=')}={{{found[2]!r}: {found[3]!r}}}"
+            if name.endswith("=")
+            else f"{name}: {found[3]}"
+        )
+
+    return _FLAG.sub(renamed, text)
+
+
+def in_python(text: str) -> str:
+    """A message with the keywords of a call in place of the options of a command.
+
+    Examples
+    --------
+    >>> in_python('Give --risk-above or --top, or --treat "job=drop".')
+    "Give risk_above= or top=, or treat={'job': 'drop'}."
+    """
+    return named_as(text, lambda name: f"{name}=")

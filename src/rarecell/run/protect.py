@@ -15,6 +15,7 @@ from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.machine.threads import side_by_side
+from rarecell.outcome.profile import DEFAULT, Profile
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
@@ -86,6 +87,7 @@ def protect(
     config, given = as_config(data, frame, options)
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
+    config = with_choice(config)
     wanted = choosing(config)
     if wanted.unlink:
         config = replace(config, households_known="no")
@@ -99,13 +101,18 @@ def protect(
     return result
 
 
+def with_choice(config: RunConfig) -> RunConfig:
+    """The same run; if it does not say which records to protect, those whose risk is above what its profile accepts."""
+    wanted = config.protect or ProtectConfig()
+    if wanted.chooses_records:
+        return config
+    limit = Profile.named(config.profile or DEFAULT).max_record_risk
+    return replace(config, protect=replace(wanted, risk_above=config.threshold if limit is None else limit))
+
+
 def choosing(config: RunConfig) -> ProtectConfig:
-    """What the run is to protect; an error if it does not say."""
-    if config.protect is None or not config.protect.chooses_records:
-        raise BadInput(
-            "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
-            "--max-population-uniques, --max-correct-links, --max-record-risk or --swap-rate; or --formal for a release at random with a stated ε."
-        )
+    """What the run is to protect, and how; an error if that cannot be done."""
+    assert config.protect is not None, "a run that protects has a choice"
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
     if config.protect.blank and not config.protect.suppress_rest:

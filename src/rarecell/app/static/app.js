@@ -89,7 +89,7 @@
   box.querySelector("[data-costs-table]").open = false;
   range.value = String(Math.round(Number(field.value) * 100));
   show(Number(range.value));
-  for (const [id, way] of [["top", "top"], ["target", "max_population_uniques"]]) {
+  for (const [id, way] of [["top", "top"], ["target", "max_population_uniques"], ["max-correct-links", "max_correct_links"], ["max-record-risk", "max_record_risk"]]) {
     const input = document.getElementById(id);
     const radio = document.querySelector(`input[name="way"][value="${way}"]`);
     if (input && radio) input.addEventListener("input", () => { radio.checked = true; });

@@ -29,7 +29,8 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.intruder.register import Register
 from rarecell.intruder.trial import Found, try_intruders
-from rarecell.release.utility import Association, BothFiles, association_changes, hellinger_distances
+from rarecell.outcome.swap import AssociationChange
+from rarecell.release.utility import BothFiles, association_changes, hellinger_distances
 from rarecell.run.models import with_resolutions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
@@ -60,7 +61,7 @@ class Outcome:
 
     values: int
     hellinger: tuple[float, float]
-    association: Association | None
+    association: AssociationChange | None
     true: dict[str, tuple[float, float, float]]
     estimated: dict[str, tuple[float, float, float]]
     exposed: int

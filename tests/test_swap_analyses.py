@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.errors import RarecellError
-from rarecell.release.analyses import Analysis, Compared, compare
+from rarecell.release.analyses import Analysis, compare, compared
 
 
 def _columns(seed: int, n: int = 300) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def test_means_and_totals_are_written_out() -> None:
 
 @given(st.floats(-5, 5), st.floats(-5, 5), st.floats(0.1, 3), st.floats(0.1, 3))
 def test_overlap_of_intervals(before: float, after: float, error_before: float, error_after: float) -> None:
-    one = Compared("b", before, after, error_before, error_after)
+    one = compared("b", before, after, error_before, error_after)
     assert one.overlap <= 1.0 + 1e-12
-    assert one.overlap == pytest.approx(Compared("b", after, before, error_after, error_before).overlap)
-    assert Compared("b", before, before, error_before, error_before).overlap == pytest.approx(1.0)
+    assert one.overlap == pytest.approx(compared("b", after, before, error_after, error_before).overlap)
+    assert compared("b", before, before, error_before, error_before).overlap == pytest.approx(1.0)
     apart = abs(before - after) - 1.959963984540054 * (error_before + error_after)
     assert (one.overlap < 0) == (apart > 0) or abs(apart) < 1e-9
 

@@ -96,6 +96,10 @@ class AssociationChange(Plain):
     after: float
     moved: int | None = None
 
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSummary(Plain):
@@ -168,10 +172,19 @@ class AffectedGroup(Plain):
     swapped: int
     ratio: float
 
+    @property
+    def share(self) -> float:
+        return self.swapped / self.records if self.records else 0.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedTable(Plain):
-    """The effect of swaps on the weighted totals of a table, and whether its counts of records are the same."""
+    """The effect of swaps on the weighted totals of a table, and whether its counts of records are the same.
+
+    ``changed`` of the cells with records in either file have another total; ``largest`` is the largest change relative to the total
+    before, that of ``largest_cell`` (None where the cell was empty before); ``moved`` is the share of the total weight that is now in
+    another cell.
+    """
 
     variables: tuple[str, ...]
     cells: int
@@ -231,7 +244,11 @@ class AnalysisSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedBefore(Plain):
-    """An earlier release of the same file: records whose key values differ, and those that the two releases together expose."""
+    """An earlier release of the same file, held beside the new one.
+
+    ``differing`` records have other key values in the two, ``linked`` ones a unique combination of values in the columns that stayed
+    the same, and ``exposed`` ones are recognised as swapped because nobody else can be the same person.
+    """
 
     records: int
     differing: int

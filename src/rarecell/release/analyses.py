@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, MissingExtra, UnknownColumns
+from rarecell.outcome.swap import AnalysisTerm
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Columns, ReadJson
@@ -96,32 +97,27 @@ class Analysis:
         return [part.strip() for part in re.split(r",| by ", self.formula) if part.strip()]
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One number of an analysis in both files; ``overlap`` is 1 for equal intervals and 0 or less for disjoint ones."""
-
-    name: str
-    before: float
-    after: float
-    error_before: float
-    error_after: float
-
-    @property
-    def overlap(self) -> float:
-        low = max(self.before - Z * self.error_before, self.after - Z * self.error_after)
-        high = min(self.before + Z * self.error_before, self.after + Z * self.error_after)
-        lengths = (2 * Z * self.error_before, 2 * Z * self.error_after)
-        if min(lengths) <= 0.0:
-            return 1.0 if self.before == self.after else 0.0
-        return 0.5 * sum((high - low) / length for length in lengths)
-
-    @property
-    def relative_bias(self) -> float | None:
-        """(after − before) / |before|; None if ``before`` is 0."""
-        return None if self.before == 0.0 else (self.after - self.before) / abs(self.before)
+def compared(name: str, before: float, after: float, error_before: float, error_after: float) -> AnalysisTerm:
+    """One number of an analysis in both files, with the overlap of its intervals: 1 for equal, 0 or less for disjoint ones."""
+    low = max(before - Z * error_before, after - Z * error_after)
+    high = min(before + Z * error_before, after + Z * error_after)
+    lengths = (2 * Z * error_before, 2 * Z * error_after)
+    if min(lengths) <= 0.0:
+        overlap = 1.0 if before == after else 0.0
+    else:
+        overlap = 0.5 * sum((high - low) / length for length in lengths)
+    return AnalysisTerm(
+        name=name,
+        before=before,
+        after=after,
+        error_before=error_before,
+        error_after=error_after,
+        overlap=overlap,
+        relative_bias=None if before == 0.0 else (after - before) / abs(before),
+    )
 
 
-def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[Compared, ...]:
+def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[AnalysisTerm, ...]:
     """Run an analysis on both files, given as columns of values.
 
     A cell of a table that is empty in one file has a total of 0 there; other numbers found in only one file are left out.
@@ -130,7 +126,7 @@ def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats
     if analysis.kind == "table":
         first, second = ({name: one.get(name, (0.0, 0.0)) for name in sorted({*first, *second})} for one in (first, second))
     return tuple(
-        Compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
+        compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
     )
 
 

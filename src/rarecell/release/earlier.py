@@ -8,7 +8,6 @@ two sets of values: the intruder knows that it was swapped, and which values are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,49 +15,14 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.edges import Array
 from rarecell.errors import BadInput
+from rarecell.outcome.swap import ReleasedBefore
 
 Codes = Array
 
 
-@dataclass(frozen=True)
-class TwoReleases:
-    """Comparison of an earlier release with a new one.
-
-    Attributes
-    ----------
-    records : int
-        Number of records in each release.
-    differing : int
-        Number of records whose key values differ between the two.
-    linked : int
-        Number of records with a unique combination of values in the columns that stayed the same.
-    exposed : int
-        Number of records that are recognised as swapped because nobody else can be the same person.
-    link_columns : tuple of str
-        The columns that stayed the same.
-    """
-
-    records: int
-    differing: int
-    linked: int
-    exposed: int
-    link_columns: tuple[str, ...]
-
-    @property
-    def sentence(self) -> str:
-        if not self.differing:
-            return "Every record has the same key values as in the earlier release; holding both teaches nothing."
-        by = f"the columns {', '.join(self.link_columns)}" if self.link_columns else "no column"
-        return (
-            f"{self.differing:,} of {self.records:,} records have other key values than in the earlier release. The two are linked by {by}; "
-            f"{self.exposed:,} of these records are recognised as swapped by whoever holds both. Release the same protected values again, or "
-            "leave out a column that links them."
-        )
-
-
 def compare_releases(
     links: Sequence[Codes], link_columns: Sequence[str], earlier: Sequence[Codes], new: Sequence[Codes]
-) -> TwoReleases:
+) -> ReleasedBefore:
     """Compare two releases, record by record.
 
     Parameters
@@ -72,7 +36,7 @@ def compare_releases(
 
     Returns
     -------
-    TwoReleases
+    ReleasedBefore
         What the holder of both releases learns.
 
     Examples
@@ -92,12 +56,25 @@ def compare_releases(
     group_of_pair = np.zeros(n_pairs, dtype=np.int64)
     group_of_pair[pair] = np.tile(group, 2)
     left = np.bincount(group_of_pair, weights=np.maximum(surplus, 0), minlength=n_groups)
-    return TwoReleases(
+    differing, exposed = int((both[:n_records] != both[n_records:]).sum()), int((left == 1).sum())
+    return ReleasedBefore(
         records=n_records,
-        differing=int((both[:n_records] != both[n_records:]).sum()),
+        differing=differing,
         linked=int((np.bincount(group, minlength=n_groups) == 1).sum()) if links else 0,
-        exposed=int((left == 1).sum()),
+        exposed=exposed,
         link_columns=tuple(link_columns),
+        sentence=_sentence(n_records, differing, exposed, link_columns),
+    )
+
+
+def _sentence(records: int, differing: int, exposed: int, link_columns: Sequence[str]) -> str:
+    if not differing:
+        return "Every record has the same key values as in the earlier release; holding both teaches nothing."
+    by = f"the columns {', '.join(link_columns)}" if link_columns else "no column"
+    return (
+        f"{differing:,} of {records:,} records have other key values than in the earlier release. The two are linked by {by}; "
+        f"{exposed:,} of these records are recognised as swapped by whoever holds both. Release the same protected values again, or "
+        "leave out a column that links them."
     )
 
 

@@ -28,6 +28,7 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of
 from rarecell.machine.solving import conjugate_gradients
 from rarecell.machine.threads import in_parts
+from rarecell.outcome.swap import AffectedGroup, AssociationChange, WeightedTable
 from rarecell.outcome.words import percent
 from rarecell.release.release import Release
 from rarecell.table.columns import ColumnValues, CrossedColumn, code_column
@@ -269,7 +270,7 @@ class UtilityReport:
         Distances of the margins, by order.
     pairs_propensity, full_propensity : Propensity
         pMSE with interactions of pairs, and with all interactions.
-    associations : tuple of Association
+    associations : tuple of AssociationChange
         Associations of keys with other columns.
     """
 
@@ -278,7 +279,7 @@ class UtilityReport:
     hellinger: dict[int, tuple[MarginDistance, ...]]
     pairs_propensity: Propensity
     full_propensity: Propensity
-    associations: tuple[Association, ...]
+    associations: tuple[AssociationChange, ...]
 
     def __str__(self) -> str:
         worst = max((d.hellinger for distances in self.hellinger.values() for d in distances), default=0.0)
@@ -310,20 +311,6 @@ def utility(release: Release, columns: Mapping[str, ColumnValues | CrossedColumn
 
 MOST_VALUES = 40
 """A column with more distinct numbers than this is cut into ten groups of equal size before its association is measured."""
-
-
-@dataclass(frozen=True)
-class Association:
-    """Cramér's V of a key with a column outside the keys, in input and output."""
-
-    key: str
-    column: str
-    before: float
-    after: float
-
-    @property
-    def change(self) -> float:
-        return self.after - self.before
 
 
 def crossed_column(release: Release, name: str, values: ColumnValues) -> CrossedColumn:
@@ -366,7 +353,7 @@ def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Flo
     return np.asarray(low + (high - low) * (place % 1.0))
 
 
-def association_changes(release: Release, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
+def association_changes(release: Release, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[AssociationChange, ...]:
     """Compute Cramér's V of every key that moves with every given column, before and after; largest change first.
 
     Numeric columns with more than :data:`MOST_VALUES` distinct values are cut into ten groups.
@@ -379,7 +366,15 @@ def association_changes(release: Release, columns: Mapping[str, ColumnValues | C
             after = before.copy()
             np.add.at(after, (release.true[:, k], crossed.of_rows), -1)
             np.add.at(after, (release.released[:, k], crossed.of_rows), 1)
-            found.append(Association(key, name, cramers_v(before), cramers_v(after)))
+            found.append(
+                AssociationChange(
+                    key=key,
+                    column=name,
+                    before=cramers_v(before),
+                    after=cramers_v(after),
+                    moved=int(release.moves(key).sum()),
+                )
+            )
     return tuple(sorted(found, key=lambda each: -abs(each.change)))
 
 
@@ -401,62 +396,7 @@ def cramers_v(joint: NDArray[np.int64]) -> float:
 # far as the weights of partners are alike.
 
 
-@dataclass(frozen=True)
-class GroupShare:
-    """A group of records and how many were swapped; ``ratio`` is the share swapped relative to that of the whole file."""
-
-    column: str
-    level: str
-    records: int
-    swapped: int
-    ratio: float
-
-    @property
-    def share(self) -> float:
-        return self.swapped / self.records if self.records else 0.0
-
-
-@dataclass(frozen=True)
-class WeightedChange:
-    """A table of weighted totals before and after swaps.
-
-    Attributes
-    ----------
-    variables : tuple of str
-        Columns of the table.
-    cells : int
-        Number of cells with records in either file.
-    changed : int
-        Number of cells whose total changed.
-    largest : float
-        Largest change of a total relative to the total before; infinite where the cell was empty before.
-    largest_cell : str
-        The cell with that change, in words.
-    moved : float
-        Share of the total weight that is now in another cell: half the sum of absolute changes over the sum of the weights.
-    is_count_identical : bool
-        Whether the table has the same counts of records in both files.
-    """
-
-    variables: tuple[str, ...]
-    cells: int
-    changed: int
-    largest: float
-    largest_cell: str
-    moved: float
-    is_count_identical: bool
-
-    @property
-    def sentence(self) -> str:
-        names = ", ".join(self.variables)
-        counts = "counts of records are exactly as they were" if self.is_count_identical else "counts of records changed"
-        if not self.changed:
-            return f"{names}: {counts}, {'and so are' if self.is_count_identical else 'but no'} weighted totals."
-        most = f"by at most {percent(self.largest)}" if math.isfinite(self.largest) else "one of them from nothing"
-        return f"{names}: {counts}; {self.changed:,} of {self.cells:,} weighted totals changed, {most} ({self.largest_cell})."
-
-
-def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: ArrayLike, rows: Array) -> list[GroupShare]:
+def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: ArrayLike, rows: Array) -> list[AffectedGroup]:
     """Count the swapped records of each level of a column, most affected level first.
 
     Parameters
@@ -474,29 +414,35 @@ def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: A
 
     Returns
     -------
-    list of GroupShare
+    list of AffectedGroup
         One entry for each level.
     """
     total = np.bincount(codes, weights=np.asarray(counts, dtype=np.float64), minlength=len(labels)).astype(np.int64)
     swapped = np.bincount(rows, minlength=len(labels)).astype(np.int64)
     overall = swapped.sum() / max(1, int(total.sum()))
     found = [
-        GroupShare(column, label, int(n), int(s), float(s / n / overall) if n and overall else 0.0)
+        AffectedGroup(
+            column=column,
+            level=label,
+            records=int(n),
+            swapped=int(s),
+            ratio=float(s / n / overall) if n and overall else 0.0,
+        )
         for label, n, s in zip(labels, total, swapped, strict=True)
     ]
     return sorted(found, key=lambda one: (-one.ratio, -one.records, one.level))
 
 
-def affected_groups(release: Release) -> list[GroupShare]:
+def affected_groups(release: Release) -> list[AffectedGroup]:
     """Count the swapped records of each level of each key, by their values before the swap."""
     table = release.before
-    found: list[GroupShare] = []
+    found: list[AffectedGroup] = []
     for k, categories in enumerate(table.categories):
         found += swapped_by_group(categories.key, categories.shown, table.cells[:, k], table.counts, release.true[:, k])
     return found
 
 
-def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedChange]:
+def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedTable]:
     """Compare the weighted totals of some margins of the keys before and after a release.
 
     Parameters
@@ -510,7 +456,7 @@ def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Seq
 
     Returns
     -------
-    list of WeightedChange
+    list of WeightedTable
         One entry for each margin.
     """
     table, of_rows = release.before, np.asarray(weights, dtype=np.float64)
@@ -539,19 +485,41 @@ def _sums(position: NDArray[np.int64], values: Floats, n_cells: int) -> Floats:
 
 def _compared(
     table: ContingencyTable, names: tuple[str, ...], cells: NDArray[np.int32], before: Floats, by: Floats, same_counts: bool
-) -> WeightedChange:
+) -> WeightedTable:
     total = before.sum()
     # Weights are sums of multiples of 2^-24, so a difference below this is a rounding error of the sums.
     is_changed = np.abs(by) > 1e-9 * max(1.0, total)
     if not is_changed.any():
-        return WeightedChange(names, len(cells), 0, 0.0, "", 0.0, same_counts)
+        return _weighted(names, len(cells), 0, 0.0, "", 0.0, same_counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(is_changed, np.abs(by) / before, 0.0)
     worst = int(np.argmax(relative))
     categories = [table.categories[table.keys.index(name)] for name in names]
     words = ", ".join(f"{c.key} {c.shown[code]}" for c, code in zip(categories, cells[worst].tolist(), strict=True))
     moved = float(0.5 * np.abs(by[is_changed]).sum() / total)
-    return WeightedChange(names, len(cells), int(is_changed.sum()), float(relative[worst]), words, moved, same_counts)
+    return _weighted(names, len(cells), int(is_changed.sum()), float(relative[worst]), words, moved, same_counts)
+
+
+def _weighted(
+    names: tuple[str, ...], n_cells: int, n_changed: int, largest: float, cell: str, moved: float, same_counts: bool
+) -> WeightedTable:
+    variables = ", ".join(names)
+    counts = "counts of records are exactly as they were" if same_counts else "counts of records changed"
+    if n_changed:
+        most = f"by at most {percent(largest)}" if math.isfinite(largest) else "one of them from nothing"
+        sentence = f"{variables}: {counts}; {n_changed:,} of {n_cells:,} weighted totals changed, {most} ({cell})."
+    else:
+        sentence = f"{variables}: {counts}, {'and so are' if same_counts else 'but no'} weighted totals."
+    return WeightedTable(
+        variables=names,
+        cells=n_cells,
+        changed=n_changed,
+        largest=largest if math.isfinite(largest) else None,
+        largest_cell=cell,
+        moved=moved,
+        counts_identical=same_counts,
+        sentence=sentence,
+    )
 
 
 def weight_classes(weights: ArrayLike, n_classes: int) -> NDArray[np.int32]:

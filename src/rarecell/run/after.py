@@ -29,12 +29,12 @@ from rarecell.outcome.roles import AttributeSummary, Concentration, GroupRisk, H
 from rarecell.outcome.swap import (
     AffectedGroup,
     BlankedTable,
+    IntruderSummary,
     LeftBehind,
     ReleasedBefore,
     RemainingSummary,
     RiskNumbers,
     SuppressionSummary,
-    SwapSummary,
 )
 from rarecell.outcome.words import listed, verb
 from rarecell.progress import Progress
@@ -42,7 +42,7 @@ from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, joined
 from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
-from rarecell.release.utility import GroupShare, affected_groups
+from rarecell.release.utility import affected_groups
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
@@ -53,7 +53,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.inputs import earlier_release
 from rarecell.run.models import with_design_weights
 from rarecell.run.results import Assessment
-from rarecell.run.utility import codes_after, compared_analyses, joint_counts, weighted_tables
+from rarecell.run.utility import codes_after, joint_counts
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import Remaining, remaining_records, remedy
 from rarecell.table.categories import MISSING
@@ -99,10 +99,16 @@ def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tu
 # ---------------------------------------------------------------------- who is alone in it
 
 
-def released_state(found: Assessment, release: Release, after: RiskAfter, interval: tuple[float, float]) -> ReleasedState:
+def released_state(
+    found: Assessment,
+    release: Release,
+    after: RiskAfter,
+    interval: tuple[float, float],
+    intruders: Sequence[IntruderSummary],
+) -> ReleasedState:
     """The state of the released file: the risk of each record that is unique in it, and how many records share a cell.
 
-    ``interval`` is the :func:`interval_after`.
+    ``interval`` is the :func:`interval_after`; that of the correct links is the one of the nearest of the ``intruders``.
     """
     threshold = found.config.threshold
     has_blanks = len(release.blanks.rows) > 0
@@ -113,6 +119,7 @@ def released_state(found: Assessment, release: Release, after: RiskAfter, interv
     risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
     n_alone = int((table.counts == 1).sum()) if has_blanks else after.n_sample_uniques
     counts = np.histogram(risks, edges)[0]
+    intervals = [each.interval_after for each in intruders if each.name == "nearest" and len(each.interval_after) == 2]
     # Blanking puts records among others, which are then not alone, or leaves others alone with next to no risk.
     counts[0] = max(0, int(counts[0]) + n_alone - len(risks))
     return ReleasedState(
@@ -124,6 +131,7 @@ def released_state(found: Assessment, release: Release, after: RiskAfter, interv
         households=_households(found, release, after),
         concentration=concentration_of(_alone_in_population(after, n_alone)),
         interval=interval,
+        interval_correct_matches=intervals[0] if intervals else (),
     )
 
 
@@ -170,15 +178,6 @@ def interval_after(found: Assessment, release: Release, after: RiskAfter) -> tup
         drawn = drawn.widened(found.summary.risk.model_error, (float(alone[0]), float(alone[1])))
         low, high = drawn.population_uniques
     return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))
-
-
-def with_interval_of_links(swap: SwapSummary) -> SwapSummary:
-    """Add the interval of the nearest intruder's correct links to the state of the released file."""
-    nearest = next((one for one in swap.intruders if one.name == "nearest"), None)
-    if swap.released is None or nearest is None or len(nearest.interval_after) != 2:
-        return swap
-    low, high = nearest.interval_after
-    return replace(swap, released=replace(swap.released, interval_correct_matches=(low, high)))
 
 
 # Which groups of records are at risk, before and after protection, and how concentrated is the risk?
@@ -464,36 +463,37 @@ def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release)
     return tuple(recounted)
 
 
-def with_suppression(
-    swap: SwapSummary, found: Suppression, after: RiskAfter, stay: tuple[str, ...], tables: tuple[BlankedTable, ...]
-) -> SwapSummary:
-    """Add the blanked values to the summary of the swaps, and the risk ``after`` both, if blanks were asked for.
-
-    ``stay`` are the keys that were not to be blanked, ``tables`` those of ``--keep`` that were counted again.
-    """
-    if found is NOTHING_BLANK:
-        return swap
-    left = RiskNumbers(
-        expected_population_uniques=after.expected_population_uniques,
-        expected_correct_matches=after.expected_correct_matches,
-        sample_uniques=swap.risk_after.sample_uniques,
-        highest=after.highest,
-        highest_match=swap.risk_after.highest_match,
-    )
-    sentences = [str(found), *map(str, tables)]
-    if stay and len(found.unreached):
+def suppression_summary(wanted: ProtectConfig, found: Assessment, release: Release) -> SuppressionSummary | None:
+    """The blanked values, the keys that were not to be blanked and the kept tables that were counted again; None if not asked for."""
+    blanks = release.blanks
+    if blanks is NOTHING_BLANK:
+        return None
+    stay, tables = must_stay(wanted, found.table), recounted_tables(wanted, found, release)
+    sentences = [str(blanks), *map(str, tables)]
+    if stay and len(blanks.unreached):
         may = verb(len(stay), "was", "were")
         sentences.insert(1, f"{listed(stay)} {may} not to be blanked; --blank {joined_names(stay)} would allow it.")
-    told = SuppressionSummary(
-        records=len(found.rows),
-        values=found.n_values,
-        by_key={key: int(of_key.sum()) for key, of_key in found.blanked.items()},
-        unreached=len(found.unreached),
+    return SuppressionSummary(
+        records=len(blanks.rows),
+        values=blanks.n_values,
+        by_key={key: int(of_key.sum()) for key, of_key in blanks.blanked.items()},
+        unreached=len(blanks.unreached),
         must_stay=stay,
         tables=tables,
         sentence=" ".join(sentences),
     )
-    return replace(swap, risk_after=left, suppression=told)
+
+
+def risk_left(of_swaps: RiskNumbers, release: Release, after: RiskAfter) -> RiskNumbers:
+    """The risk ``after`` swaps and blanks, if blanks were asked for; that of the swaps otherwise."""
+    if release.blanks is NOTHING_BLANK:
+        return of_swaps
+    return replace(
+        of_swaps,
+        expected_population_uniques=after.expected_population_uniques,
+        expected_correct_matches=after.expected_correct_matches,
+        highest=after.highest,
+    )
 
 
 # ---------------------------------------------------------------------- intruders, groups and sensitive columns
@@ -505,59 +505,43 @@ SMALLEST_GROUP = 3
 """A group is reported only if at least this many of its records were swapped: one record out of two says little."""
 
 
-def after_formal(swap: SwapSummary, found: Assessment, release: Release, columns: Columns) -> SwapSummary:
-    """Add to the summary of a formal release what it did to sensitive columns, intruders and analyses, and which columns tell."""
+def columns_that_tell(release: Release, columns: Columns) -> tuple[LeftBehind, ...]:
+    """Columns that depend on a key that a formal release moves."""
     moving = {key: True for key in release.before.keys if release.moves(key).any()}
     joint = {name: joint_counts(release.before, moving, column) for name, column in columns.items()}
-    told = [one for name, of_keys in joint.items() for key, n in of_keys.items() if (one := dependency(name, key, n)) is not None]
+    each = (dependency(name, key, n) for name, of_keys in joint.items() for key, n in of_keys.items())
     why = "a formal release moves keys alone, and its ε says nothing of such a column"
-    return replace(
-        swap,
-        attributes=_attributes_after(found, release),
-        scenarios=_scenarios_after(found, release, Distances()),
-        analyses=compared_analyses(found, release),
-        left_behind=tuple(_left_behind(one, why) for one in told),
-    )
+    return tuple(_left_behind(depends, why) for depends in each if depends is not None)
 
 
-def _left_behind(one: Dependency, why: str) -> LeftBehind:
+def columns_left_behind(release: Release) -> tuple[LeftBehind, ...]:
+    """Columns that depend on a swapped key and did not travel with it."""
+    return tuple(_left_behind(depends, why) for depends, why in release.travel.left_behind)
+
+
+def _left_behind(depends: Dependency, why: str) -> LeftBehind:
     return LeftBehind(
-        column=one.column,
-        key=one.key,
-        sentence=f"'{one.column}' stays although {one.sentence}: {why}. That can reveal which records were swapped.",
+        column=depends.column,
+        key=depends.key,
+        sentence=f"'{depends.column}' stays although {depends.sentence}: {why}. That can reveal which records were swapped.",
     )
 
 
-def _attributes_after(found: Assessment, release: Release) -> tuple[AttributeSummary, ...]:
+def attributes_after(found: Assessment, release: Release) -> tuple[AttributeSummary, ...]:
     each = found.roles.attributes
     return tuple(_attribute_after(found, release, name, risk.groups_as_read) for name, risk in each.items())
 
 
-def _scenarios_after(found: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:
+def scenarios_after(found: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:
     if found.roles.scenarios is None:
         return ()
     return tuple(scenario_after(found, one, release, distances) for one in found.roles.scenarios.each)
 
 
-def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, release: Release) -> SwapSummary:
-    """Add groups, intruders, weighted tables and travelling columns to the summary; ``release`` is what the plan led to."""
-    travel = release.travel
-    told = [one for one in affected_groups(release) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
-    return replace(
-        swap,
-        affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
-        weighted=weighted_tables(found, plan),
-        attributes=_attributes_after(found, release),
-        scenarios=_scenarios_after(found, release, plan.task.distances),
-        carried=tuple(one.column for one in travel.carried),
-        analyses=compared_analyses(found, release),
-        earlier=held_against(found, release),
-        left_behind=tuple(_left_behind(one, why) for one, why in travel.left_behind),
-    )
-
-
-def _told_group(one: GroupShare) -> AffectedGroup:
-    return AffectedGroup(column=one.column, level=one.level, records=one.records, swapped=one.swapped, ratio=one.ratio)
+def most_affected(release: Release) -> tuple[AffectedGroup, ...]:
+    """The groups of records on which swaps fell most often."""
+    groups = [group for group in affected_groups(release) if group.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
+    return tuple(sorted(groups, key=lambda group: -group.ratio))
 
 
 def _attribute_after(found: Assessment, release: Release, name: str, groups: Groups) -> AttributeSummary:
@@ -691,15 +675,7 @@ def held_against(found: Assessment, release: Release) -> ReleasedBefore | None:
             new.append(now)
         if np.array_equal(then, now):
             links[name] = now
-    told = compare_releases(list(links.values()), list(links), old, new)
-    return ReleasedBefore(
-        records=told.records,
-        differing=told.differing,
-        linked=told.linked,
-        exposed=told.exposed,
-        link_columns=told.link_columns,
-        sentence=told.sentence,
-    )
+    return compare_releases(list(links.values()), list(links), old, new)
 
 
 def _earlier(folder: Path, data: Microdata) -> Microdata:

@@ -40,12 +40,13 @@ from rarecell.data.written import levels_to_write
 from rarecell.engine.arrays import EncodedColumn, as_arrow, code_chunk, unified
 from rarecell.engine.changes import Changes, Recodes, WrittenLevels
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.outcome.release import LeakSummary, TreatmentSummary
+from rarecell.outcome.release import LeakSummary, ReleaseSummary, TreatmentSummary
 from rarecell.outcome.words import counted, number, percent, verb
 from rarecell.release import treatments
 from rarecell.release.release import Release
 from rarecell.release.treatments import Moments, correlation_ratio, linked_share
 from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
+from rarecell.run.config import ProtectConfig
 from rarecell.table.contingency import Categories, ContingencyTable
 
 # ---------------------------------------------------------------------- what is done to columns
@@ -526,3 +527,15 @@ def refuse_leaks(found: Sequence[Leak], accepted: Sequence[str], search: LeakSea
     n = len(open_ones)
     first = f"{number(n)} {verb(n, 'column gives', 'columns or sets of columns give')} away what is done to a key. {told}"
     raise ColumnsGiveKeysAway(f"{first} Either {'; or '.join(ways)}.")
+
+
+def around_keys(wanted: ProtectConfig, data: Microdata, release: Release, treated: Treated) -> ReleaseSummary:
+    """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
+    search = LeakSearch.of(data, release.before, treated)
+    leaks_of_release = search.of_release(release)
+    refuse_leaks(leaks_of_release, wanted.accept_leak, search)
+    return ReleaseSummary(
+        identifiers="renumbered" if set(data.household_columns) - treated.dropped else "dropped",
+        leaks=told_leaks(leaks_of_release, release.before, wanted.accept_leak),
+        treatments=told_treatments(data, release.before, wanted.treat, treated),
+    )

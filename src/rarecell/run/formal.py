@@ -6,8 +6,8 @@ such choices are refused here, each with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING
 
 from rarecell.choices import ZEROS
 from rarecell.errors import BadInput
@@ -16,13 +16,18 @@ from rarecell.outcome.formal import FormalStatement, FormalSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.words import listed
 from rarecell.progress import Progress
+from rarecell.run.after import attributes_after, columns_that_tell, scenarios_after
 from rarecell.run.config import FormalConfig, ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
+from rarecell.run.utility import compared_analyses
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
 from rarecell.swap.summary import release_summary
-from rarecell.table.columns import ColumnValues, CrossedColumn
+from rarecell.table.distance import Distances
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns
 
 _CHOOSES = (
     "A formal release changes records at random, because a choice that depends on the records has no finite ε; leave out {}."
@@ -83,32 +88,32 @@ def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Fo
     return release
 
 
-def told(
-    release: FormalRelease,
-    found: Assessment,
-    columns: Mapping[str, ColumnValues | CrossedColumn],
-    margins: tuple[MarginCheck, ...],
-) -> SwapSummary:
+def summarised(made: FormalRelease, found: Assessment, columns: Columns, margins: tuple[MarginCheck, ...]) -> SwapSummary:
     """Build the ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
+    release = made.release
     register = reporting_register(found)
-    links = moved_links(register.seen(release.release), register)
-    swap = release_summary(
-        release.release,
+    links = moved_links(register.seen(release), register)
+    cost = release_summary(
+        release,
         risk_as_known(found),
         links,
         columns=columns,
         margins_identical=all(check.is_identical for check in margins),
     )
     return replace(
-        swap,
-        intruders=told_intruders(found, release.release, links),
+        cost,
+        intruders=told_intruders(found, release, links),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         formal=FormalSummary.of(
-            release.statement,
-            records_changed=len(release),
-            uniques_changed=release.release.n_uniques_changed,
+            made.statement,
+            records_changed=len(made),
+            uniques_changed=release.n_uniques_changed,
             n_impossible=len(found.zeros.combinations),
         ),
+        attributes=attributes_after(found, release),
+        scenarios=scenarios_after(found, release, Distances()),
+        analyses=compared_analyses(found, release),
+        left_behind=columns_that_tell(release, columns),
     )
 
 

@@ -1,11 +1,11 @@
 """What can be changed so that nobody is recognised and the statistics stay true?
 
-A protection is an assessment, a plan of swaps, and a check of what had to stay the same.
+Assess the file, make a release, judge it, write it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,13 @@ from rarecell.data.names import names_in
 from rarecell.data.treatment_text import DROP
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.intruder.residual_risk import risk_after
+from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.machine.threads import side_by_side
 from rarecell.outcome.profile import DEFAULT, Profile
+from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.release import ReleaseSummary
-from rarecell.outcome.swap import KeptMargin, SwapSummary
+from rarecell.outcome.roles import GroupRisk
+from rarecell.outcome.swap import IntruderSummary, KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress, Stage, Stages
@@ -25,28 +27,30 @@ from rarecell.release.release import Release
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import (
     after_blanking,
-    after_formal,
+    attributes_after,
+    columns_left_behind,
     groups_of,
+    held_against,
     interval_after,
     left_at_risk,
-    must_stay,
-    recounted_tables,
+    most_affected,
     released_state,
+    risk_left,
     role_columns,
+    scenarios_after,
     suppressed,
-    with_aftermath,
-    with_interval_of_links,
-    with_suppression,
+    suppression_summary,
 )
 from rarecell.run.assess import assessed
-from rarecell.run.beside_keys import LeakSearch, Treated, refuse_leaks, told_leaks, told_treatments, treated_columns
+from rarecell.run.beside_keys import Treated, around_keys, treated_columns
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, links_of_households, refuse_broken, refuse_put_together, told_household
 from rarecell.run.inputs import inputs_of
 from rarecell.run.results import Assessment, Protection
-from rarecell.run.utility import file_utility, travelling
+from rarecell.run.utility import compared_analyses, file_utility, travelling, weighted_tables
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.families import FamilyPlan
+from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
@@ -128,14 +132,32 @@ def choosing(config: RunConfig) -> ProtectConfig:
     return replace(config.protect, treat={**config.protect.treat, **dropped})
 
 
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A release that was made and compared with what had to stay the same; not yet judged or written.
+
+    ``columns`` are those outside the keys whose association with swapped keys is reported, ``around`` what stands beside the keys.
+    """
+
+    plan: SwapPlan | FormalRelease
+    release: Release
+    margins: tuple[MarginCheck, ...]
+    columns: Columns
+    treated: Treated
+    around: ReleaseSummary
+
+
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
-    """Plan the swaps for an assessed file, check what had to stay the same, and report the cost."""
+    """Make a release of an assessed file, and judge it."""
     if found.undeclared is not None and wanted.treat.get(found.undeclared) != DROP:
         raise BadInput(
             f'{asked_about(found.undeclared)} Or leave it out of the release (--treat "{found.undeclared}=drop"). Nothing was written.'
         )
-    if wanted.formal:
-        return _formally_protected(wanted, found, stages)
+    return _formally_protected(wanted, found, stages) if wanted.formal else _swapped(wanted, found, stages)
+
+
+def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+    """Swap values of the records asked for, and blank what swaps leave at risk if that was asked for as well."""
     with stages.stage(Stage.PLAN):
         planned = swaps.planned_within(wanted, found, stages.progress)
         plan = planned.plan
@@ -148,30 +170,110 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         margins = (*checked_margins(plan), *planned.tables)
         refuse_broken(found, plan)
     with stages.stage(Stage.COST):
-        columns = swaps.other_columns(found.data, release)
-        release = release.with_travel(travelling(wanted, found, release, columns))
-        treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
-        around = _around(wanted, found, release, treated)
-        unlinked = refuse_put_together(found, plan, treated, wanted.accept_leak) if wanted.unlink else ""
-        stay = {name: column for name, column in columns.items() if name not in set(release.columns)}
-        # Only one of the two may read the file, because a connection to an engine answers one question at a time.
-        swap, interval = side_by_side(
-            lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, release, after)
-        )
-        swap = with_suppression(
-            with_aftermath(swap, found, plan, release),
-            release.blanks,
-            after,
-            must_stay(wanted, found.table),
-            recounted_tables(wanted, found, release),
-        )
-        swap = with_interval_of_links(replace(swap, released=released_state(found, release, after, interval)))
+        draft = _draft(wanted, found, plan, release, margins)
+        unlinked = refuse_put_together(found, plan, draft.treated, wanted.accept_leak) if wanted.unlink else ""
+        swap = _judged_swaps(wanted, found, planned, draft, links, after)
         remaining, riskiest = left_at_risk(found, plan, after)
-        swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))
-        groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
-    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around), found.config.profile)
-    return Protection(found, plan, release, whole, stages.seconds, riskiest, treated)
+        swap = replace(swap, remaining=remaining)
+        groups = groups_of(risk, draft.release, after, role_columns(found.data, found.config, risk))
+    notes = (*_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
+    return _protection(found, draft, swap, notes, stages, groups=groups, riskiest=riskiest)
+
+
+def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+    """Change records at random, with a stated ε."""
+    with stages.stage(Stage.PLAN):
+        made = formal.released(wanted, found, stages.progress)
+    with stages.stage(Stage.MARGINS):
+        margins = checked_margins(made)
+    with stages.stage(Stage.COST):
+        draft = _draft(wanted, found, made, made.release, margins)
+        swap = formal.summarised(made, found, draft.columns, margins)
+        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change, treated=draft.treated))
+    return _protection(found, draft, swap, formal.notes(wanted), stages, groups=found.summary.groups)
+
+
+def _draft(
+    wanted: ProtectConfig,
+    found: Assessment,
+    plan: SwapPlan | FormalRelease,
+    release: Release,
+    margins: tuple[MarginCheck, ...],
+) -> Draft:
+    """Add to a release what happens beside its keys: columns that travel, treated columns, and what these give away."""
+    columns = swaps.other_columns(found.data, release)
+    if isinstance(plan, SwapPlan):
+        release = release.with_travel(travelling(wanted, found, release, columns))
+    treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
+    around = around_keys(wanted, found.data, release, treated)
+    return Draft(plan, release, margins, columns, treated, around)
+
+
+def _protection(
+    found: Assessment,
+    draft: Draft,
+    swap: SwapSummary,
+    notes: tuple[str, ...],
+    stages: Stages,
+    *,
+    groups: tuple[GroupRisk, ...],
+    riskiest: tuple[RemainingRecord, ...] = (),
+) -> Protection:
+    """The release with its verdict."""
+    of_file = found.summary
+    summary = replace(of_file, swap=swap, notes=(*of_file.notes, *notes), groups=groups, release=draft.around)
+    summary = judged(summary, found.config.profile)
+    return Protection(found, draft.plan, draft.release, summary, stages.seconds, riskiest, draft.treated)
+
+
+def _judged_swaps(
+    wanted: ProtectConfig, found: Assessment, planned: swaps.Planned, draft: Draft, links: MovedLinks, after: RiskAfter
+) -> SwapSummary:
+    """What the swaps did, what intruders still find, and what it cost; ``after`` is the risk that is left."""
+    plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release
+    is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
+    stay = {name: column for name, column in draft.columns.items() if name not in set(release.columns)}
+
+    def cost() -> SwapSummary:
+        return swap_summary(
+            plan,
+            risk,
+            columns=stay,
+            margins_identical=all(check.is_identical for check in draft.margins),
+            first_found_distance=first_found_distance(plan) if is_planned_singly else None,
+            frontier=frontier(risk, plan, links) if target is None else target.frontier,
+            links=links,
+        )
+
+    def judgement() -> tuple[tuple[IntruderSummary, ...], SwapSummary]:
+        tried, of_swaps = side_by_side(lambda: swaps.told_intruders(found, plan.release, links, plan.task.distances), cost)
+        household = None if wanted.unlink else links_of_households(found, plan)
+        return (*tried, *([] if household is None else [told_household(found, *household)])), of_swaps
+
+    # Only one of the two may read the file, because a connection to an engine answers one question at a time.
+    (intruders, of_swaps), interval = side_by_side(judgement, lambda: interval_after(found, release, after))
+    return replace(
+        of_swaps,
+        intruders=intruders,
+        exposed=int((links.highest[plan.release.moved_alone] >= found.config.threshold).sum()),
+        risk_after=risk_left(of_swaps.risk_after, release, after),
+        margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in draft.margins),
+        target=None if target is None else swaps.told_target(wanted, target),
+        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),
+        places=planned.places,
+        keeps_model=planned.places is None,
+        affected=most_affected(release),
+        weighted=weighted_tables(found, plan),
+        attributes=attributes_after(found, release),
+        scenarios=scenarios_after(found, release, plan.task.distances),
+        carried=tuple(travels.column for travels in release.travel.carried),
+        left_behind=columns_left_behind(release),
+        analyses=compared_analyses(found, release),
+        earlier=held_against(found, release),
+        suppression=suppression_summary(wanted, found, release),
+        released=released_state(found, release, after, interval, intruders),
+        file=file_utility(found, release, limit=wanted.max_change, treated=draft.treated),
+    )
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPlan) -> list[str]:
@@ -187,70 +289,3 @@ def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPl
         f"The {number(wanted.top)} riskiest records were asked for, but {alone}. Every other record shares its values with somebody in the "
         "file and cannot be unique in the population."
     ]
-
-
-def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
-    with stages.stage(Stage.PLAN):
-        made = formal.released(wanted, found, stages.progress)
-    with stages.stage(Stage.MARGINS):
-        margins = checked_margins(made)
-    with stages.stage(Stage.COST):
-        columns = swaps.other_columns(found.data, made.release)
-        treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
-        around = _around(wanted, found, made.release, treated)
-        swap = after_formal(formal.told(made, found, columns, margins), found, made.release, columns)
-        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change, treated=treated))
-    notes = (*found.summary.notes, *formal.notes(wanted))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, release=around), found.config.profile)
-    return Protection(found, made, made.release, whole, stages.seconds, treated=treated)
-
-
-def _around(wanted: ProtectConfig, found: Assessment, release: Release, treated: Treated) -> ReleaseSummary:
-    """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
-    searched = LeakSearch.of(found.data, release.before, treated)
-    leaks = searched.of_release(release)
-    refuse_leaks(leaks, wanted.accept_leak, searched)
-    return ReleaseSummary(
-        identifiers="renumbered" if set(found.data.household_columns) - treated.dropped else "dropped",
-        leaks=told_leaks(leaks, release.before, wanted.accept_leak),
-        treatments=told_treatments(found.data, release.before, wanted.treat, treated),
-    )
-
-
-def _told(
-    wanted: ProtectConfig,
-    found: Assessment,
-    planned: swaps.Planned,
-    margins: tuple[MarginCheck, ...],
-    links: MovedLinks,
-    columns: Columns,
-) -> SwapSummary:
-    plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
-    release = plan.release
-    is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
-
-    def cost() -> SwapSummary:
-        return swap_summary(
-            plan,
-            risk,
-            columns=columns,
-            margins_identical=all(check.is_identical for check in margins),
-            first_found_distance=first_found_distance(plan) if is_planned_singly else None,
-            frontier=frontier(risk, plan, links) if target is None else target.frontier,
-            links=links,
-        )
-
-    intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links, plan.task.distances), cost)
-    household = None if wanted.unlink else links_of_households(found, plan)
-    if household is not None:
-        intruders = (*intruders, told_household(found, *household))
-    return replace(
-        swap,
-        intruders=intruders,
-        exposed=int((links.highest[release.moved_alone] >= found.config.threshold).sum()),
-        margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
-        target=None if target is None else swaps.told_target(wanted, target),
-        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),
-        places=planned.places,
-        keeps_model=planned.places is None,
-    )

@@ -11,12 +11,11 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
 from rarecell.outcome.swap import (
     AnalysisSummary,
-    AnalysisTerm,
     FileUtility,
     MeanMoved,
     WeightedTable,
 )
-from rarecell.release.analyses import MOST_RECORDS, Analysis, Compared, compare
+from rarecell.release.analyses import MOST_RECORDS, Analysis, compare
 from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
 from rarecell.release.release import Release
 from rarecell.release.travel import Travel, what_travels
@@ -191,7 +190,7 @@ def compared_analyses(
                 formula=one.formula,
                 weighted=weights is not None,
                 records=len(codes),
-                terms=tuple(_told_term(term) for term in terms),
+                terms=terms,
             )
         )
     return tuple(told)
@@ -220,18 +219,6 @@ def codes_after(
 
 def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:
     return list(np.array([*categories.levels, None], dtype=object)[codes])
-
-
-def _told_term(term: Compared) -> AnalysisTerm:
-    return AnalysisTerm(
-        name=term.name,
-        before=term.before,
-        after=term.after,
-        error_before=term.error_before,
-        error_after=term.error_after,
-        overlap=term.overlap,
-        relative_bias=term.relative_bias,
-    )
 
 
 # ---------------------------------------------------------------------- columns that travel, and weighted tables
@@ -274,19 +261,7 @@ def weighted_tables(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, .
     assert weights is not None
     margins: list[tuple[str, ...]] = [(key,) for key in table.keys]
     margins += [check for kept in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, kept)) > 1]
-    return tuple(
-        WeightedTable(
-            variables=one.variables,
-            cells=one.cells,
-            changed=one.changed,
-            largest=one.largest if np.isfinite(one.largest) else None,
-            largest_cell=one.largest_cell,
-            moved=one.moved,
-            counts_identical=one.is_count_identical,
-            sentence=one.sentence,
-        )
-        for one in weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins)))
-    )
+    return tuple(weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins))))
 
 
 def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:

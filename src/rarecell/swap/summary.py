@@ -11,7 +11,7 @@ import numpy as np
 from rarecell._kernels.distance import distances
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
-from rarecell.outcome.swap import AssociationChange, FrontierSummary, MarginDistances, NotSwapped, RiskNumbers, SwapSummary
+from rarecell.outcome.swap import FrontierSummary, MarginDistances, NotSwapped, RiskNumbers, SwapSummary
 from rarecell.release.utility import MarginDistance, utility
 from rarecell.swap.partners import PartnerSearch
 from rarecell.table.columns import ColumnValues, CrossedColumn
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rarecell.release.release import Release
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.plan import SwapPlan
-    from rarecell.swap.target import FrontierPoint
 
 
 def swap_summary(
@@ -29,7 +28,7 @@ def swap_summary(
     *,
     columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
     margins_identical: bool = True,
-    frontier: Sequence[FrontierPoint] = (),
+    frontier: Sequence[FrontierSummary] = (),
     first_found_distance: float | None = None,
     links: MovedLinks | None = None,
 ) -> SwapSummary:
@@ -45,7 +44,7 @@ def swap_summary(
         Columns outside the keys whose association with the keys is to be reported.
     margins_identical : bool, optional
         Result of the comparison of margins.
-    frontier : sequence of FrontierPoint, optional
+    frontier : sequence of FrontierSummary, optional
         Points of :func:`rarecell.swap.target.frontier`.
     first_found_distance : float, optional
         Result of :func:`first_found_distance`, for comparison.
@@ -67,15 +66,7 @@ def swap_summary(
         decoys=plan.n_decoys or None if plan.task.decoys > 0.0 else None,
         mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
         first_found_mean_distance=first_found_distance,
-        frontier=tuple(
-            FrontierSummary(
-                values_changed=point.values_changed,
-                expected_population_uniques=point.expected_population_uniques,
-                expected_correct_matches=point.expected_correct_matches,
-                highest=point.highest,
-            )
-            for point in frontier
-        ),
+        frontier=tuple(frontier),
     )
 
 
@@ -131,10 +122,7 @@ def release_summary(
         pmse=cost.pairs_propensity.pmse,
         pmse_ratio=cost.pairs_propensity.ratio,
         pmse_all_interactions=cost.full_propensity.pmse,
-        associations=tuple(
-            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after, moved=int(release.moves(a.key).sum()))
-            for a in cost.associations
-        ),
+        associations=cost.associations,
     )
 
 

@@ -16,6 +16,7 @@ from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
+from rarecell.outcome.swap import FrontierSummary
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan, plan_task
@@ -75,17 +76,6 @@ class SwapTarget:
         return " and ".join(wishes)
 
 
-@dataclass(frozen=True)
-class FrontierPoint:
-    """Risk that remains after this many values were changed."""
-
-    n_swaps: int
-    values_changed: int
-    expected_population_uniques: float
-    expected_correct_matches: float
-    highest: float
-
-
 @dataclass(frozen=True, eq=False)
 class TargetPlan:
     """A plan that was extended until it met a target.
@@ -98,7 +88,7 @@ class TargetPlan:
         Risk after these swaps.
     is_met : bool
         Whether the target is reached.
-    frontier : tuple of FrontierPoint
+    frontier : tuple of FrontierSummary
         Risk against changed values, from no swap to all that were considered.
     sentence : str
         What was reached, and what stands in the way.
@@ -107,7 +97,7 @@ class TargetPlan:
     plan: SwapPlan
     after: RiskAfter
     is_met: bool
-    frontier: tuple[FrontierPoint, ...]
+    frontier: tuple[FrontierSummary, ...]
     sentence: str
 
     def __str__(self) -> str:
@@ -170,7 +160,7 @@ def _part_that_holds(
 
 def frontier(
     risk: RecordRisk, plan: SwapPlan, links: MovedLinks, *, n_points: int = 20, order: NDArray[np.int64] | None = None
-) -> tuple[FrontierPoint, ...]:
+) -> tuple[FrontierSummary, ...]:
     """Compute the remaining risk against values changed, as the swaps of a plan are made in the order of their benefit."""
     in_order = _by_benefit(risk, plan, links) if order is None else order
     n_values = _n_moved(plan)
@@ -179,12 +169,11 @@ def frontier(
     for n in steps.tolist():
         after = risk_after_pairs(risk, plan, links, in_order[:n])
         points.append(
-            FrontierPoint(
-                n,
-                int(n_values[plan.whole(in_order[:n])].sum()),
-                after.expected_population_uniques,
-                after.expected_correct_matches,
-                after.highest,
+            FrontierSummary(
+                values_changed=int(n_values[plan.whole(in_order[:n])].sum()),
+                expected_population_uniques=after.expected_population_uniques,
+                expected_correct_matches=after.expected_correct_matches,
+                highest=after.highest,
             )
         )
     return tuple(points)

@@ -144,7 +144,8 @@ def test_log_moments_are_those_of_simulated_betas() -> None:
     mean_log, variance_log, _ = network.posterior(table.cells[cells])
     rng = np.random.default_rng(0)
     logs = np.zeros((20_000, 3))
-    for (mean, rest, variance), _ in network._conditional_betas(table.cells[cells]):
+    for betas, pair_of_cell in network._conditional_betas(table.cells[cells]):
+        mean, rest, variance = betas.at(pair_of_cell)
         mass = mean * rest / np.maximum(variance, 1e-300) - 1
         random = (mass < 1e9) & (rest > 0)
         logs[:, random] += np.log(rng.beta((mean * mass)[random], (rest * mass)[random], (20_000, random.sum())))

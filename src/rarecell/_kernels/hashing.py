@@ -89,6 +89,22 @@ def number_distinct(keys, slots, distinct, number):
     return n_distinct
 
 
+def sorted_distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """The distinct keys in increasing order, where each stands first, and which of them each key is, as ``np.unique`` has them.
+
+    Only the distinct keys are sorted, so that it is several times as fast where keys repeat.
+    """
+    distinct, number = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int32)
+    n_distinct = number_distinct(keys, free_slots(len(keys)), distinct, number)
+    order = np.argsort(distinct[:n_distinct])
+    rank = np.empty(n_distinct, dtype=np.int32)
+    rank[order] = np.arange(n_distinct, dtype=np.int32)
+    number = rank[number]
+    first = np.empty(n_distinct, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    return distinct[order], first, number
+
+
 # In which occupied cell is a row of codes?
 #
 # A cell's hash is a sum of random numbers, one for each level of each key, so that the hash of a row after an exchange follows

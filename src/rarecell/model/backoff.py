@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
+from rarecell._kernels.hashing import sorted_distinct
 from rarecell.graph.masks import single
 from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_conditionals import (
@@ -175,14 +176,14 @@ class BackoffNetwork(_Backoff):
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row per draw; cells that share a value in a context share its draw."""
+        cells = self.table.marginals.in_columns(cells)
         of_groups: list[Betas] = []
         group_of_cell: list[NDArray[np.int32]] = []
         n_groups = 0
-        for betas, pairs in self._conditional_betas(cells):
-            _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
-            of_groups.append(betas.at(first))
-            group_of_cell.append((group + n_groups).astype(np.int32))
-            n_groups += len(first)
+        for betas, group in self._conditional_betas(cells):
+            of_groups.append(betas)
+            group_of_cell.append(group + np.int32(n_groups))
+            n_groups += len(betas.mean)
         # One call for all conditionals: for few cells, calls take longer than what they do.
         mean, rest, variance = (np.concatenate(parts) for parts in zip(*of_groups, strict=True))
         of_group = np.ascontiguousarray(log_beta_draws(mean, rest, variance, n_draws, rng).T)
@@ -191,18 +192,19 @@ class BackoffNetwork(_Backoff):
             kernels.add_at(log_p, of_group, groups)
         return log_p.T
 
-    def _conditional_betas(self, cells: NDArray[np.int32]) -> Iterator[tuple[Betas, NDArray[np.int64]]]:
-        """The posterior of every conditional at any cells, with numbers that are equal for cells with the same pair."""
+    def _conditional_betas(self, cells: NDArray[np.int32]) -> Iterator[tuple[Betas, NDArray[np.int32]]]:
+        """The posterior of every conditional at each pair that occurs among any cells, and which of the pairs each cell has."""
         for conditional in self.conditionals:
-            fitted = self._posterior_of(conditional)
-            position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
-            betas = fitted.at(position)
-            unseen = np.flatnonzero(position < 0)
-            if len(unseen):
-                for part, value in zip(betas, self._unseen_betas(conditional, cells[unseen]), strict=True):
-                    part[unseen] = value
-                position[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
-            yield betas, position
+            pair = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
+            unseen = np.flatnonzero(pair < 0)
+            pair[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
+            distinct, first, group = sorted_distinct(pair)
+            betas = self._posterior_of(conditional).at(np.maximum(distinct, 0))
+            n_unseen = int(np.searchsorted(distinct, 0))
+            if n_unseen:
+                for part, value in zip(betas, self._unseen_betas(conditional, cells[first[:n_unseen]]), strict=True):
+                    part[:n_unseen] = value
+            yield betas, group
 
     def _posterior_of(self, conditional: Conditional) -> Betas:
         """The posterior of a conditional at every occurring pair; kept for small tables, because draws need it often."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.hashing import sorted_distinct
 from rarecell.graph.masks import each_member
 from rarecell.table.contingency import ContingencyTable
 
@@ -21,7 +22,7 @@ def cells_that_agree(table: ContingencyTable, mask: int, cells: NDArray[np.int32
     for vertex in each_member(table.reduce(mask)):
         n_levels = int(table.vertex_levels[vertex])
         if n_possible * n_levels > _LARGEST:
-            found, n_possible = np.unique(found, return_inverse=True)[1], len(cells)
+            found, n_possible = sorted_distinct(found)[2].astype(np.int64), len(cells)
         found = found * n_levels + table.map_cells(cells, vertex)
         n_possible *= n_levels
-    return np.unique(found, return_inverse=True)[1]
+    return sorted_distinct(found)[2].astype(np.int64)

@@ -57,7 +57,10 @@ def test_sentences_are_true_of_what_moved() -> None:
     )
     assert "in a sample" in FileUtility(columns=2, largest=0.0, is_sample=True).sentence
     moved = FileUtility(columns=2, largest=0.32, column="pay", key="job", limit=0.05)
-    assert moved.sentence == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5.0 % of --max-change"
+    assert (
+        moved.sentence
+        == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5.0 % of --max-change: no plan tried that protects as many records moved them less"
+    )
     assert not moved.is_within_limit
 
 
@@ -85,12 +88,42 @@ def test_spared_columns_move_less_and_the_model_keeps_its_tables() -> None:
     assert apart(rc.protect(table, sensitive=["pay"], **asked)) == pytest.approx(apart(spared))
 
 
-def test_a_limit_for_means_is_looked_for_and_said() -> None:
+@pytest.mark.parametrize("limit", [0.1, 0.05, 0.02])
+def test_a_limit_for_means_is_reached_and_protects_as_many(limit: float) -> None:
     table, asked = earnings(1_500), {"keys": KEYS, "population": 40_000, "top": 100, "seed": 3}
-    free, bound = rc.protect(table, **asked).summary.swap.file, rc.protect(table, max_change=0.02, **asked).summary.swap.file
-    assert bound.limit == 0.02
-    assert bound.largest < free.largest
-    assert f"{'within' if bound.is_within_limit else 'beyond'} the 2.0 % of --max-change" in bound.sentence
+    free, bound = rc.protect(table, **asked), rc.protect(table, max_change=limit, **asked)
+    change = bound.summary.swap.file
+    assert free.summary.swap.file.largest > 0.1
+    assert change.limit == limit
+    assert change.largest <= limit
+    assert f"within the {limit:.1%} of --max-change".replace("%", " %").replace("10.0", "10") in change.sentence
+    assert bound.summary.swap.swapped == free.summary.swap.swapped
+    assert bound.summary.swap.margins_identical
+
+
+def test_the_frontier_of_a_plan_says_what_moves_beside_the_keys() -> None:
+    table = earnings(1_200)
+    asked = {"keys": KEYS, "population": 40_000, "weight": "weight", "seed": 3, "model": "single", "search": "greedy"}
+    found = rc.plan(table, max_correct_links=12.0, candidates=4, **asked)
+    moved = [point for point in found.points if point.swaps]
+    assert moved
+    for point in found.points:
+        assert (point.means_moved == 0.0) == (point.swaps == 0)
+        assert point.relation_moved is not None
+    # The same release, made: its report has the same largest change.
+    point = moved[0]
+    done = rc.protect(table, recode=dict(point.recoding), max_correct_links=12.0, swap_seed=3, **asked)
+    assert point.means_moved_of.split(" by ")[0] == "pay"
+    assert done.summary.swap.file.largest == pytest.approx(point.means_moved, rel=1e-6)
+
+
+def test_a_limit_that_cannot_be_reached_is_said() -> None:
+    table, asked = earnings(1_500), {"keys": KEYS, "population": 40_000, "top": 100, "seed": 3}
+    bound = rc.protect(table, max_change=0.0, **asked).summary.swap
+    assert bound.file.largest > 0.0
+    assert not bound.file.is_within_limit
+    assert "beyond the 0 % of --max-change: no plan tried that protects as many records" in bound.file.sentence
+    assert bound.swapped == 100
 
 
 def test_classes_that_are_missing_or_unordered_are_as_far_as_can_be() -> None:

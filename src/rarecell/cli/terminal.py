@@ -225,6 +225,7 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
     """Print the frontier as a table, then the cheapest options in words, each with its command."""
     met = "that reach it" if found.cheapest else "that come nearest (none reaches it)"
     has_associations = any(point.association_kept is not None for point in found.points)
+    has_means = any(point.means_moved is not None for point in found.points)
     headers = ["", "recoding", "information lost", "records swapped", "tables moved", "correct links left", "highest risk"]
     lines = [
         (
@@ -236,17 +237,28 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
             number(point.correct_links, 1),
             number(point.highest, 3),
             *([number(point.association_kept and 100 * point.association_kept, 0) + " %"] if has_associations else []),
+            *([percent(point.means_moved or 0.0)] if has_means else []),
+            *([number(point.relation_moved or 0.0, 3)] if has_associations else []),
         )
         for place, point in enumerate(found.points, start=1)
     ]
     rows(
         f"Ways to release the file with {found.target}: those {met}, least recoded first",
-        [*headers, *(["relation with other columns kept"] if has_associations else [])],
+        [
+            *headers,
+            *(["relation with other columns kept"] if has_associations else []),
+            *(["means moved"] if has_means else []),
+            *(["Cramér's V moved"] if has_associations else []),
+        ],
         lines,
-        right=range(2, 8),
+        right=range(2, 10),
     )
     click.echo()
-    say(f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys.")
+    say(
+        f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys."
+        + (" 'Means moved' is the largest change of a mean of another column by level of a key." if has_means else "")
+        + (" 'Cramér's V moved' is its largest change for a key and another column." if has_associations else "")
+    )
     for name, point in found.cheapest.items():
         click.echo()
         say(f"{name[:1].upper()}{name[1:]}: {point}")

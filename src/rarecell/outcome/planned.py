@@ -21,6 +21,10 @@ class PlannedPoint(Plain):
     correct_links: float
     highest: float
     is_met: bool
+    means_moved: float | None = None
+    means_moved_of: str = ""
+    relation_moved: float | None = None
+    relation_moved_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -271,7 +271,7 @@ class LeftBehind(Plain):
 class MeanMoved(Plain):
     """The mean and median of a numeric column among the records with one level of a key, before and after.
 
-    ``relative`` is the change over the mean before, ``standardised`` over the standard deviation of the column.
+    ``relative`` is the change over the mean before, ``standardised`` over the standard deviation of the column; ``size`` is what counts.
     """
 
     column: str
@@ -284,6 +284,7 @@ class MeanMoved(Plain):
     standardised: float
     median_before: float | None = None
     median_after: float | None = None
+    size: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +317,9 @@ class FileUtility(Plain):
         said = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"
         if self.limit is None:
             return said
-        return f"{said}, {'within' if self.is_within_limit else 'beyond'} the {percent(self.limit)} of --max-change"
+        if self.is_within_limit:
+            return f"{said}, within the {percent(self.limit)} of --max-change"
+        return f"{said}, beyond the {percent(self.limit)} of --max-change: no plan tried that protects as many records moved them less"
 
 
 @dataclass(frozen=True, kw_only=True)

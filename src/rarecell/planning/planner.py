@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
@@ -32,9 +33,11 @@ from rarecell.planning.recodings import (
     key_counts,
     ladders,
     recoded,
+    relation_moved,
     settled,
 )
 from rarecell.progress import SILENT, OnlyCancelled, Progress, checkpoint
+from rarecell.release.means import KeyInBothFiles, mean_changes
 from rarecell.release.utility import BothFiles, hellinger_distances
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan
@@ -175,6 +178,10 @@ class ReleasePoint:
         Hellinger distance between the two-way tables of the recoded keys before and after swapping.
     association_kept : float or None
         Share of the mutual information with other columns that is left; None when no columns were given.
+    means_moved, means_moved_of : float or None, str
+        Largest change of a mean of a column of amounts by level of a recoded key, and which that is; None without such columns.
+    relation_moved, relation_moved_of : float or None, str
+        Largest change of Cramér's V between a recoded key and another column, and which that is; None without such columns.
     correct_links, population_uniques, highest : float
         Expected numbers and the highest risk after recoding and swapping.
     is_met : bool
@@ -199,6 +206,10 @@ class ReleasePoint:
     population_uniques: float
     highest: float
     is_met: bool
+    means_moved: float | None = None
+    means_moved_of: str = ""
+    relation_moved: float | None = None
+    relation_moved_of: str = ""
 
     @property
     def options(self) -> str:
@@ -274,6 +285,7 @@ def plan_release(
     target: ReleaseTarget,
     keys: Sequence[str] | None = None,
     columns: Sequence[OtherColumn] = (),
+    amounts: Amounts | None = None,
     confirm: Fit | None = None,
     most: int = MOST_CANDIDATES,
     seed: int = 0,
@@ -293,6 +305,8 @@ def plan_release(
         Keys that may be recoded; by default, all.
     columns : sequence of OtherColumn, optional
         Columns outside the keys whose association with the keys is to be reported.
+    amounts : Amounts, optional
+        Columns of amounts whose means by level of a key are to be reported.
     confirm : Fit, optional
         Fits the models of the frontier's points again, with more care; the points then report these results.
     most : int, optional
@@ -313,7 +327,7 @@ def plan_release(
     n_candidates = math.prod(len(of_key) for of_key in steps)
     chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)
     progress.start(STAGE, len(chosen))
-    asked = _Question(table, target, tuple(columns), seed, progress)
+    asked = _Question(table, target, tuple(columns), amounts, seed, progress)
     found: dict[tuple[int, ...], ReleasePoint] = {}
     for candidate in chosen:
         found[candidate] = asked.answer(fit, _steps_of(steps, candidate))
@@ -338,6 +352,7 @@ class _Question:
     table: ContingencyTable
     target: ReleaseTarget
     columns: tuple[OtherColumn, ...]
+    amounts: Amounts | None
     seed: int
     progress: Progress
 
@@ -350,6 +365,8 @@ class _Question:
         lost = bits_lost(counts, steps)
         total = sum(entropy(of_key) for of_key in counts.values())
         apart = _two_way(swapped.plan)
+        means = _means_moved(swapped.plan, self.amounts)
+        relation = relation_moved(self.columns, steps, swapped.plan)
         return ReleasePoint(
             recoding={step.key: step.words for step in steps if step.coarsening is not None},
             groups={step.key: step.groups for step in steps if step.coarsening is not None},
@@ -369,7 +386,37 @@ class _Question:
             population_uniques=swapped.after.expected_population_uniques,
             highest=swapped.after.highest,
             is_met=swapped.is_met,
+            means_moved=means and means[0],
+            means_moved_of="" if means is None else means[1],
+            relation_moved=relation and relation[0],
+            relation_moved_of="" if relation is None else relation[1],
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """Columns of amounts beside the keys, by record, and the survey weights of the records, if any."""
+
+    columns: Mapping[str, NDArray[np.float64]]
+    weights: NDArray[np.float64] | None = None
+
+
+def _means_moved(plan: SwapPlan, amounts: Amounts | None) -> tuple[float, str] | None:
+    """The largest change of a mean by level of a key through the swaps, and of which column by which key."""
+    table = plan.table
+    if amounts is None or not amounts.columns or table.record_cell is None:
+        return None
+    if not len(plan):
+        return 0.0, ""
+    release, keys = plan.release, []
+    for k, categories in enumerate(table.categories):
+        before = np.where(table.record_cell >= 0, table.cells[table.record_cell, k], -1).astype(np.int32)
+        after = before.copy()
+        after[release.rows] = release.released[:, k]
+        keys.append(KeyInBothFiles(categories.key, before, after, categories.n_levels))
+    both = {name: (values, values) for name, values in amounts.columns.items()}
+    changes = mean_changes(keys, both, amounts.weights, most=1)
+    return (changes[0].size, f"{changes[0].column} by {changes[0].key}") if changes else (0.0, "")
 
 
 def _two_way(plan: SwapPlan) -> list[float]:

@@ -19,6 +19,7 @@ from rarecell.data.counting import group_levels
 from rarecell.data.levels import RawLevels
 from rarecell.data.recoding_text import AS_IT_IS, boundaries, coding_for
 from rarecell.errors import BadInput
+from rarecell.release.utility import cramers_v
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.coarsening import coarsening_with, key_coarsenings
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
@@ -276,6 +277,17 @@ def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan
     return after / before if before > 0.0 else None
 
 
+def relation_moved(columns: Sequence[OtherColumn], steps: Sequence[Step], plan: SwapPlan) -> tuple[float, str] | None:
+    """The largest change of Cramér's V between a recoded key and another column through the swaps, and of which two."""
+    found: list[tuple[float, str]] = []
+    for column in columns:
+        for step in steps if column.codes is not None else ():
+            joint = merged_rows(column.joint[step.key], step)
+            after = _swapped(joint, column.codes, plan, step.key) if len(plan) and column.codes is not None else joint
+            found.append((abs(cramers_v(after) - cramers_v(joint)), f"{column.name} with {step.key}"))
+    return max(found, default=None)
+
+
 def _swapped(joint: Counts, codes: NDArray[np.int32], plan: SwapPlan, key: str) -> Counts:
     k = plan.table.keys.index(key)
     after = joint.copy()
@@ -351,9 +363,9 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
     keys = [
         RecodedKey(
             before.key,
-            before.shown,
+            before.labels,
             _counts(table, before.key),
-            after.shown,
+            after.labels,
             _counts(changed, before.key),
             place_of[before.key],
         )

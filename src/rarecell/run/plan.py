@@ -20,6 +20,7 @@ from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (
     MOST_CANDIDATES,
+    Amounts,
     Fit,
     Fitted,
     ReleaseFrontier,
@@ -42,6 +43,7 @@ from rarecell.run import models, swaps
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options, words_of
 from rarecell.run.inputs import read
 from rarecell.run.models import with_design_weights
+from rarecell.run.utility import measured_columns
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints
 from rarecell.table.contingency import ContingencyTable
@@ -108,6 +110,7 @@ def plan(
         target=target,
         keys=_free_keys(config, recodable),
         columns=other_columns(records, table),
+        amounts=amounts_of(records, table),
         confirm=careful_fit(config, records, progress),
         most=candidates,
         progress=progress,
@@ -188,6 +191,17 @@ def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]
         for k, c in enumerate(categories)
         if 1 < c.n_levels <= MOST_LEVELS_OF_OTHERS
     ]
+
+
+def amounts_of(data: Microdata, table: ContingencyTable) -> Amounts | None:
+    """Columns of amounts beside the keys, if all records are held."""
+    if table.record_cell is None:
+        return None
+    whole = data.whole_file(table)
+    if not whole.is_complete:
+        return None
+    weights = None if data.weight is None else whole.columns[data.weight].values
+    return Amounts({name: whole.columns[name].values for name in measured_columns(data, whole)}, weights)
 
 
 def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *, out: str = "release") -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
+from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, TargetSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
@@ -126,45 +126,126 @@ class Planned:
     notes: tuple[str, ...] = ()
 
 
-SPARE_CLASSES = 10
-"""Number of classes of about equal size into which a numeric column that is to be spared is cut."""
-
 MOST_SPARED_LEVELS = 200
 """A column of words with more levels than this cannot be spared: hardly two records are alike."""
 
-WEIGHTS_TRIED = (3.0, 10.0, 30.0)
-"""How much unlike partners cost in further plans, where the first one moves means by more than was allowed."""
+
+@dataclass(frozen=True)
+class Sparing:
+    """How far a plan goes to leave columns beside the keys as they are.
+
+    Attributes
+    ----------
+    weights : mapping of str to float
+        Columns in which partners should be alike, and what it costs that they are not.
+    n_classes : int
+        Number of classes of about equal size into which a numeric column is cut: partners in one class are alike.
+    n_candidates : int
+        Number of partners considered for each record.
+    barred : tuple of int
+        Records that are no partners, because their values moved a mean too far.
+    still : tuple of str
+        Keys that stay with their record.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    n_classes: int = 10
+    n_candidates: int = 16
+    barred: tuple[int, ...] = ()
+    still: tuple[str, ...] = ()
+
+
+_HARDER = ((3.0, 10, 16), (10.0, 20, 32), (30.0, 40, 64))
+"""Weights, classes and candidates of further plans, where the first one moves means by more than was allowed."""
+
+_ROUNDS, _BARRED_AT_ONCE = 4, 0.25
+"""Rounds in which the partners of those pairs are barred that moved a mean most, and the share of the pairs barred in each."""
+
+_KEYS_STILL = 2
+"""Number of keys that are left alone, one after the other, if nothing else helps."""
 
 
 def planned_within(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
     """Plan the swaps that the user asked for, so that means of other columns move by no more than was allowed, if that is possible.
 
-    Of the plans tried, the one with the smallest change is returned.
+    1. Partners alike in the columns that moved too far are preferred: more and more, in finer classes, among more candidates.
+    2. Partners whose values moved a mean most are barred.
+    3. Keys by whose levels means still move too far stay with their record.
+
+    A plan that protects fewer records, or misses a target that the first one met, is no help. Of the others the one with the smallest
+    change is returned; what it reached is told.
     """
-    named = dict.fromkeys(wanted.spare or found.config.sensitive, 1.0)
-    best = planned_swaps(wanted, found, progress, named)
-    if wanted.max_change is None or wanted.swap_rate is not None or found.table.record_cell is None:
+    sparing = Sparing(dict.fromkeys(wanted.spare or found.config.sensitive, 1.0))
+    first = best = planned_swaps(wanted, found, progress, sparing)
+    change = None
+    if wanted.max_change is not None and wanted.swap_rate is None and found.table.record_cell is not None:
+        change = file_utility(found, best.plan.release)
+    if change is None or wanted.max_change is None:
         return best
-    change = file_utility(found, best.plan.release)
-    for weight in WEIGHTS_TRIED:
-        if change is None or change.largest <= wanted.max_change:
+    for step in range(len(_HARDER) + _ROUNDS + _KEYS_STILL):
+        if change.largest <= wanted.max_change:
             break
-        moved = [one.column for one in change.means if abs(one.relative or 0.0) > wanted.max_change]
-        named = dict.fromkeys([*named, *moved], weight)
-        other = planned_swaps(wanted, found, progress, named)
+        harder = _harder(sparing, step, change, wanted.max_change, best.plan, found)
+        if harder is None:
+            continue
+        other = planned_swaps(wanted, found, progress, harder)
         changed = file_utility(found, other.plan.release)
-        if changed is not None and changed.largest < change.largest:
+        if changed is None or not _protects_as_well(other, first):
+            continue
+        if changed.largest < change.largest or step < len(_HARDER):
+            sparing = harder
+        if changed.largest < change.largest:
             best, change = other, changed
     return best
 
 
-def spared_columns(found: Assessment, named: Mapping[str, float]) -> tuple[tuple[Spared, ...], dict[str, ColumnValues]]:
+def _protects_as_well(other: Planned, first: Planned) -> bool:
+    misses = first.target is not None and first.target.is_met and not (other.target is not None and other.target.is_met)
+    return other.plan.n_protected >= first.plan.n_protected and not misses
+
+
+def _harder(sparing: Sparing, step: int, change: FileUtility, limit: float, plan: SwapPlan, found: Assessment) -> Sparing | None:
+    """What to try next, where means still move by more than the limit; None if this step has nothing to try."""
+    beyond = [one for one in change.means if one.size > limit]
+    if step < len(_HARDER):
+        weight, n_classes, n_candidates = _HARDER[step]
+        columns = dict.fromkeys([*sparing.weights, *(one.column for one in beyond)], weight)
+        return replace(sparing, weights=columns, n_classes=n_classes, n_candidates=n_candidates)
+    if step < len(_HARDER) + _ROUNDS:
+        barred = {*sparing.barred, *_far_partners(beyond, plan, found)}
+        return replace(sparing, barred=tuple(sorted(barred))) if len(barred) > len(sparing.barred) else None
+    still = tuple(dict.fromkeys([*sparing.still, beyond[0].key]))
+    return replace(sparing, still=still) if len(still) < found.table.n_keys and still != sparing.still else None
+
+
+def _far_partners(beyond: Sequence[MeanMoved], plan: SwapPlan, found: Assessment) -> set[int]:
+    """Partners in the pairs that moved a mean most in the direction in which it went; not records that are to be protected themselves."""
+    table, whole = plan.table, found.data.whole_file(plan.table)
+    if not whole.is_complete or not len(plan.records):
+        return set()
+    release, far = plan.release, set[int]()
+    order = np.argsort(release.rows)
+    place = order[np.searchsorted(release.rows[order], np.concatenate([plan.records, plan.partners]))]
+    for one in beyond:
+        k = table.keys.index(one.key)
+        level = table.categories[k].shown.index(one.level)
+        values = whole.columns[one.column].values[release.rows]
+        apart = np.where(np.isnan(values), 0.0, values - one.before)
+        enters, leaves = release.released[:, k] == level, release.true[:, k] == level
+        push = np.sign(one.after - one.before) * apart * (enters.astype(np.float64) - leaves)
+        of_pair = push[place].reshape(2, -1).sum(axis=0)
+        worst = np.argsort(-of_pair)[: max(1, int(_BARRED_AT_ONCE * (of_pair > 0).sum()))]
+        far |= set(plan.partners[worst[of_pair[worst] > 0]].tolist())
+    return far - set(plan.requested.tolist())
+
+
+def spared_columns(found: Assessment, sparing: Sparing) -> tuple[tuple[Spared, ...], dict[str, ColumnValues]]:
     """Columns in which partners should be alike, and the class of each record; none where the records are not held."""
-    if found.table.record_cell is None or not named:
+    if found.table.record_cell is None or not sparing.weights:
         return (), {}
     whole = found.data.whole_file(found.table)
     spared, columns = [], dict[str, ColumnValues]()
-    for name, weight in named.items():
+    for name, weight in sparing.weights.items():
         column = whole.columns.get(name)
         if column is None or name in found.table.keys or not whole.is_complete:
             continue
@@ -175,7 +256,7 @@ def spared_columns(found: Assessment, named: Mapping[str, float]) -> tuple[tuple
         if is_amount:
             known = column.codes >= 0
             classes = np.full(len(known), -1, dtype=np.int32)
-            classes[known] = weight_classes(column.values[known], SPARE_CLASSES)
+            classes[known] = weight_classes(column.values[known], sparing.n_classes)
             n_classes = int(classes.max(initial=0)) + 1
         label = f"class of similar {name}"
         codes = np.where(classes >= 0, classes, n_classes).astype(np.int32)
@@ -184,22 +265,20 @@ def spared_columns(found: Assessment, named: Mapping[str, float]) -> tuple[tuple
     return tuple(spared), columns
 
 
-def planned_swaps(
-    wanted: ProtectConfig, found: Assessment, progress: Progress, spare: Mapping[str, float] | None = None
-) -> Planned:
+def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress, sparing: Sparing | None = None) -> Planned:
     """Plan the swaps that the user asked for, and leave out those that would break what is true of every household.
 
-    ``spare`` has the columns in which partners should be alike, with their weights.
+    ``sparing`` says how far columns beside the keys are to be spared.
     """
-    planned = _planned(wanted, found, progress, spare or {})
+    planned = _planned(wanted, found, progress, sparing or Sparing())
     if planned.places is not None:
         return planned
     plan, said = consistent(found, planned.plan)
     return planned if not said else replace(planned, plan=plan, notes=(said,))
 
 
-def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, spare: Mapping[str, float]) -> Planned:
-    task = _task(wanted, found, spare)
+def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, sparing: Sparing) -> Planned:
+    task = _task(wanted, found, sparing)
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
@@ -224,11 +303,16 @@ def seed_of(config: RunConfig, wanted: ProtectConfig) -> int:
     return config.seed if wanted.swap_seed is None else wanted.swap_seed
 
 
-def _task(wanted: ProtectConfig, found: Assessment, spare: Mapping[str, float]) -> SwapTask:
+def _task(wanted: ProtectConfig, found: Assessment, sparing: Sparing) -> SwapTask:
     """Everything that swaps depend on; with survey weights, partners have similar weights."""
     config, table = found.config, found.table
     constraints, columns = rules_for_swaps(wanted, config, found.data, table, found.zeros)
-    spared, classes = spared_columns(found, {} if wanted.households or wanted.swap_rate is not None else spare)
+    spared, classes = spared_columns(found, Sparing() if wanted.households or wanted.swap_rate is not None else sparing)
+    constraints = replace(
+        constraints,
+        never_swap=tuple(dict.fromkeys([*constraints.never_swap, *sparing.still])),
+        untouched_records=np.array(sparing.barred, dtype=np.int64),
+    )
     return SwapTask(
         table,
         found.model,
@@ -239,6 +323,7 @@ def _task(wanted: ProtectConfig, found: Assessment, spare: Mapping[str, float]) 
         constraints=constraints,
         distances=distances_of(wanted),
         spare=spared,
+        max_candidates=sparing.n_candidates,
         record_ids=found.data.record_names if table.record_cell is not None else None,
         decoys=wanted.decoys,
         seed=seed_of(config, wanted),
@@ -440,8 +525,12 @@ def planned_places(
 
 def _untouched(task: SwapTask) -> NDArray[np.bool_] | None:
     """Records that no swap may touch: those that a rule names, and those that were dropped; None if there are none."""
-    table, conditions = task.table, task.constraints.untouched
-    if not conditions and (table.record_cell is None or (table.record_cell >= 0).all()):
+    table, conditions, barred = (
+        task.table,
+        task.constraints.untouched,
+        np.asarray(task.constraints.untouched_records, dtype=np.int64),
+    )
+    if not conditions and not len(barred) and (table.record_cell is None or (table.record_cell >= 0).all()):
         return None
     names = dict.fromkeys(name for condition in conditions for name in condition if name not in table.keys)
     units = Units.of(table, tuple(names), task.columns)
@@ -449,7 +538,9 @@ def _untouched(task: SwapTask) -> NDArray[np.bool_] | None:
     for condition in conditions:
         of_unit |= units.where(condition)
     # The last place is for dropped records, whose unit is −1.
-    return np.asarray(np.append(of_unit, True)[units.unit_of(np.arange(table.n_rows))])
+    untouched = np.asarray(np.append(of_unit, True)[units.unit_of(np.arange(table.n_rows))])
+    untouched[barred] = True
+    return untouched
 
 
 def n_impossible(plan: SwapPlan) -> int:

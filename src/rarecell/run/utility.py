@@ -133,6 +133,7 @@ def told(
             standardised=one.standardised,
             median_before=one.median_before,
             median_after=one.median_after,
+            size=one.size,
         )
         for one in changes
     )

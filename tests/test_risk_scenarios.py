@@ -37,7 +37,7 @@ def test_each_scenario_equals_a_run_of_its_own(seed: int, n_records: int) -> Non
     for one, (name, keys) in zip(found.each, SCENARIOS.items(), strict=True):
         alone = _risk_of(rc.Microdata(people, keys=keys).table())
         own.append(alone.per_record()["unique_probability"])
-        told = one.summary(0.5).to_dict()
+        told = one.summary(0.5, table).to_dict()
         assert (told["name"], told["keys"]) == (name, list(keys))
         assert told["sample_uniques"] == alone.n_sample_uniques
         assert told["expected_population_uniques"] == pytest.approx(alone.expected_population_uniques)

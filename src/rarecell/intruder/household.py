@@ -68,10 +68,13 @@ class HouseholdLinks:
     def _persons(self, links: Links) -> float:
         return float((self.size[links.row] * links.link).sum())
 
-    def of_households(self) -> NDArray[np.float64]:
-        """Probability that each household of the release is linked to its own; 0 if it is not alone in the released file."""
+    def risk_after(self) -> NDArray[np.float64]:
+        """The risk of each household of the release: to be the only one of its kind if it stayed, to be linked if it moved.
+
+        It is 0 for a household that is not alone in the released file.
+        """
         found = np.zeros(len(self.size))
-        found[self.after.row] = self.after.link
+        found[self.after.row] = np.where(self.after.moved, self.after.link, self.after.certain)
         return found
 
 

@@ -13,7 +13,7 @@ Count = int | str
 
 @dataclass(frozen=True, kw_only=True)
 class AreaSummary(Plain):
-    """One area of a level."""
+    """One area of a level; ``expected_recognised`` as in :class:`AreaLevelSummary`."""
 
     area: str
     records: Count
@@ -21,17 +21,28 @@ class AreaSummary(Plain):
     expected_population_uniques: float
     expected_correct_matches: float
     above_threshold: Count
+    expected_recognised: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """Expected number of records that are recognised, in the widest way that the run judges by."""
+        return self.expected_population_uniques if self.expected_recognised is None else self.expected_recognised
 
 
 @dataclass(frozen=True, kw_only=True)
 class AreaLevelSummary(Plain):
-    """The file as if released with one level of areas; ``column`` is empty for the file without any."""
+    """The file as if released with one level of areas; ``column`` is empty for the file without any.
+
+    With households ``expected_recognised`` sums the larger of two risks over the records, of being recognised alone and with the
+    family, and ``above_threshold`` counts by it.
+    """
 
     column: str
     sample_uniques: Count
     expected_population_uniques: float
     expected_correct_matches: float
     above_threshold: Count
+    expected_recognised: float | None = None
     areas: tuple[AreaSummary, ...] = ()
     drivers: tuple[str, ...] = ()
 
@@ -66,6 +77,7 @@ class ScenarioSummary(Plain):
     expected_correct_matches: float
     highest: float | None = None
     records_above_threshold: Count
+    expected_recognised: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +124,8 @@ class GroupRisk(Plain):
     """The risk of the records with one level of a key; after protection as well, if there was one.
 
     ``records_after`` and the fields that follow describe the released file, where swapped records are in the groups of their new
-    values; ``swapped`` counts records of the original group that exchanged any value.
+    values; ``swapped`` counts records of the original group that exchanged any value. With households ``expected_recognised`` sums
+    the larger of two risks over the records, of being recognised alone and with the family.
     """
 
     key: str
@@ -123,6 +136,18 @@ class GroupRisk(Plain):
     records_after: int | None = None
     expected_population_uniques_after: float | None = None
     swapped: int | None = None
+    expected_recognised: float | None = None
+    expected_recognised_after: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """Expected number of records that are recognised, in the widest way that the run judges by."""
+        return self.expected_population_uniques if self.expected_recognised is None else self.expected_recognised
+
+    @property
+    def expected_after(self) -> float | None:
+        """The same in the released file; None before protection."""
+        return self.expected_population_uniques_after if self.expected_recognised is None else self.expected_recognised_after
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -212,36 +212,36 @@ def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
 
 
 def ranked_areas(areas: Sequence[AreaSummary], *, drivers: Collection[str] = ()) -> Chart:
-    """Expected population uniques of each area as a dot, riskiest on top; ``drivers`` are small areas that drive the risk."""
+    """Records expected to be recognised in each area as a dot, riskiest on top; ``drivers`` are small areas that drive the risk."""
     top, row = 6.0, 22.0
     bottom = top + row * len(areas)
     chart = Chart(bottom + _FOOT)
     left = min(240.0, 18.0 + max((text_width(area.area[:30]) for area in areas), default=0.0))
-    scale = Scale.of([area.expected_population_uniques for area in areas], left, WIDTH - 14.0)
-    value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
+    scale = Scale.of([area.expected for area in areas], left, WIDTH - 14.0)
+    value_axis(chart, scale, "expected number of records", top=top, bottom=bottom)
     for place, area in enumerate(areas):
         y, role = top + row * place + row / 2, "risk" if area.area in drivers else "accent"
         chart.text(4, y + 5, area.area[:30], role=role)
-        chart.dot(scale(area.expected_population_uniques), y, role)
+        chart.dot(scale(area.expected), y, role)
     return chart
 
 
 def group_risk(groups: Sequence[GroupRisk]) -> Chart:
-    """Expected population uniques of each group before and, if known, after: a pair of dots on one line."""
-    has_after = any(group.expected_population_uniques_after is not None for group in groups)
+    """Records expected to be recognised in each group before and, if known, after: a pair of dots on one line."""
+    has_after = any(group.expected_after is not None for group in groups)
     top, row = (38.0 if has_after else 6.0), 24.0
     bottom = top + row * len(groups)
     chart = Chart(bottom + _FOOT)
     labels = [f"{group.level[:22]} ({number(group.records)})" for group in groups]
     left = min(240.0, 18.0 + max((text_width(label, 13) for label in labels), default=0.0))
-    reach = [group.expected_population_uniques for group in groups]
-    reach += [group.expected_population_uniques_after or 0.0 for group in groups]
+    reach = [group.expected for group in groups]
+    reach += [group.expected_after or 0.0 for group in groups]
     scale = Scale.of(reach, left, WIDTH - 14.0)
     if has_after:
         legend(chart, [("before", "risk", False), ("after", "accent", True)], y=16.0)
-    value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
+    value_axis(chart, scale, "expected number of records", top=top, bottom=bottom)
     for place, (group, label) in enumerate(zip(groups, labels, strict=True)):
-        y, before, after = top + row * place + row / 2, group.expected_population_uniques, group.expected_population_uniques_after
+        y, before, after = top + row * place + row / 2, group.expected, group.expected_after
         chart.text(4, y + 5, label, size=13)
         if after is not None:
             chart.line(scale(before), y, scale(after), y, "line", width=3)

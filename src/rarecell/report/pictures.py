@@ -105,15 +105,20 @@ def _funnel(summary: RunSummary) -> Picture | None:
     return Picture(svg, said)
 
 
+def _counted_by(with_family: float | None) -> str:
+    """What a picture of areas or groups counts: with the family where households are known."""
+    return "Expected population uniques" if with_family is None else "Records recognised alone or with the family"
+
+
 def _areas(risk: RiskSummary) -> Picture | None:
     """The areas of the finest level, ranked."""
     if not risk.areas or not risk.areas[-1].areas:
         return None
     level = risk.areas[-1]
-    first = f"{level.areas[0].area} has most, {expected(level.areas[0].expected_population_uniques)}"
+    first = f"{level.areas[0].area} has most, {expected(level.areas[0].expected)}"
     svg = charts.ranked_areas(level.areas[:MOST_AREAS], drivers=level.drivers).svg(
         name="areas",
-        title=f"Expected population uniques by {level.column}",
+        title=f"{_counted_by(level.expected_recognised)} by {level.column}",
         description=f"One dot for each area, the riskiest first; {first}.",
     )
     left_out = (
@@ -324,23 +329,23 @@ def group_pictures(summary: RunSummary) -> list[tuple[str, Picture]]:
     """Draw a picture for every column whose groups are reported, starting with the column of the riskiest group."""
     found = []
     for column, of_column in groupby(summary.groups, key=lambda group: group.key):
-        groups = sorted(of_column, key=lambda group: -group.expected_population_uniques)
-        if len(groups) > 1 and groups[0].expected_population_uniques > 0.0:
+        groups = sorted(of_column, key=lambda group: -group.expected)
+        if len(groups) > 1 and groups[0].expected > 0.0:
             found.append((max(_share(group) for group in groups), column, groups))
     in_order = sorted(found, key=lambda one: -one[0])
     return [(column, _picture(column, groups, place)) for place, (_, column, groups) in enumerate(in_order)]
 
 
 def _share(group: GroupRisk) -> float:
-    return group.expected_population_uniques / group.records if group.records else 0.0
+    return group.expected / group.records if group.records else 0.0
 
 
 def _picture(column: str, groups: Sequence[GroupRisk], place: int) -> Picture:
-    has_after = groups[0].expected_population_uniques_after is not None
+    has_after = groups[0].expected_after is not None
     riskiest = max(groups, key=_share)
     svg = charts.group_risk(groups[:MOST_GROUPS]).svg(
         name=f"groups-{place}",
-        title=f"Expected population uniques by {column}",
+        title=f"{_counted_by(groups[0].expected_recognised)} by {column}",
         description=f"A line for each group of {column}, the riskiest first; the table of groups has the numbers.",
     )
     return Picture(svg, _caption(column, groups, riskiest, has_after))
@@ -348,12 +353,12 @@ def _picture(column: str, groups: Sequence[GroupRisk], place: int) -> Picture:
 
 def _caption(column: str, groups: Sequence[GroupRisk], riskiest: GroupRisk, has_after: bool) -> str:
     said = (
-        f"The riskiest group of {column} for its size is {riskiest.level}: {expected(riskiest.expected_population_uniques)} of "
+        f"The riskiest group of {column} for its size is {riskiest.level}: {expected(riskiest.expected)} of "
         f"{counted(riskiest.records, 'record')}, {percent(_share(riskiest))}, could be recognised"
     )
     if has_after:
         swapped = (riskiest.swapped or 0) / riskiest.records if riskiest.records else 0.0
-        said += f" before protection and {expected(riskiest.expected_population_uniques_after or 0.0)} after; {percent(swapped)} of it {verb(riskiest.swapped or 0, 'was', 'were')} swapped"
+        said += f" before protection and {expected(riskiest.expected_after or 0.0)} after; {percent(swapped)} of it {verb(riskiest.swapped or 0, 'was', 'were')} swapped"
     left_out = len(groups) - MOST_GROUPS
     more = f" {number(left_out)} groups with less risk are left out of the picture." if left_out > 0 else ""
     return f"{said}.{more}"

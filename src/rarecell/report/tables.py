@@ -641,6 +641,10 @@ MOST_AREAS = 25
 """Number of areas of a level that the page shows; the CSV file has them all."""
 
 
+WITH_FAMILY = (Column("Recognised alone or with the family", persons),)
+"""A column for the larger of both risks, where households are known."""
+
+
 def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) -> list[Table]:
     """Every table of roles for which the summary has the numbers; ``groups`` are for the internal edition."""
     made = [
@@ -663,15 +667,19 @@ def _areas(summary: RunSummary) -> Table:
             level.sample_uniques,
             level.expected_population_uniques,
             level.expected_correct_matches,
+            *([] if level.expected_recognised is None else [level.expected_recognised]),
             level.above_threshold,
             level.drivers,
         )
         for level in summary.risk.areas
     )
+    *before, above = RISK_COLUMNS
     columns = (
         text_column("Released with"),
         Column("Areas"),
-        *RISK_COLUMNS,
+        *before,
+        *(WITH_FAMILY if any(level.expected_recognised is not None for level in summary.risk.areas) else ()),
+        above,
         names_column("Small areas that drive the risk"),
     )
     return Table("areas", "The risk at each level of areas, as if no finer one were released", columns, rows)
@@ -679,7 +687,15 @@ def _areas(summary: RunSummary) -> Table:
 
 def _every_area(summary: RunSummary) -> Table:
     rows = tuple(
-        (level.column, area.area, area.records, area.sample_uniques, area.expected_population_uniques, area.above_threshold)
+        (
+            level.column,
+            area.area,
+            area.records,
+            area.sample_uniques,
+            area.expected_population_uniques,
+            *([] if area.expected_recognised is None else [area.expected_recognised]),
+            area.above_threshold,
+        )
         for level in reversed(summary.risk.areas)
         for area in level.areas
     )
@@ -689,6 +705,7 @@ def _every_area(summary: RunSummary) -> Table:
         Column("Records"),
         Column("Unique in the file"),
         Column("Expected population uniques", persons),
+        *(WITH_FAMILY if any(level.expected_recognised is not None for level in summary.risk.areas) else ()),
         Column("Records above the threshold"),
     )
     return Table("risk-by-area", "The risk of each area, the riskiest first", columns, rows, rows[:MOST_AREAS])
@@ -728,6 +745,7 @@ def _attributes(summary: RunSummary) -> Table:
 
 def _scenarios(summary: RunSummary) -> Table:
     after = {} if summary.swap is None else {one.name: one for one in summary.swap.scenarios}
+    has_families = any(one.expected_recognised is not None for one in summary.risk.scenarios)
     rows = tuple(
         (
             one.name,
@@ -735,16 +753,22 @@ def _scenarios(summary: RunSummary) -> Table:
             one.sample_uniques,
             one.expected_population_uniques,
             one.expected_correct_matches,
+            *([one.expected_recognised] if has_families else []),
             one.records_above_threshold,
             *([after[one.name].expected_population_uniques] if after else []),
+            *([after[one.name].expected_recognised] if after and has_families else []),
         )
         for one in summary.risk.scenarios
     )
+    *before, above = RISK_COLUMNS
     columns = (
         text_column("Intruder"),
         names_column("Knows"),
-        *RISK_COLUMNS,
+        *before,
+        *(WITH_FAMILY if has_families else ()),
+        above,
         *((Column("Expected population uniques after protection", persons),) if after else ()),
+        *((Column("Recognised alone or with the family after protection", persons),) if after and has_families else ()),
     )
     return Table("scenarios", "Several intruders", columns, rows)
 
@@ -912,24 +936,26 @@ def _groups(summary: RunSummary) -> Table | None:
     if not summary.groups:
         return None
     has_after = summary.swap is not None and summary.groups[0].records_after is not None
+    has_families = summary.groups[0].expected_recognised is not None
+    counted_by = "Recognised alone or with the family" if has_families else "Expected population uniques"
     rows = []
-    for group in sorted(summary.groups, key=lambda group: -group.expected_population_uniques / max(group.records, 1)):
-        share = group.expected_population_uniques / group.records if group.records else 0.0
-        row: list[Any] = [group.key, group.level, group.records, group.sample_uniques, group.expected_population_uniques, share]
+    for group in sorted(summary.groups, key=lambda group: -group.expected / max(group.records, 1)):
+        share = group.expected / group.records if group.records else 0.0
+        row: list[Any] = [group.key, group.level, group.records, group.sample_uniques, group.expected, share]
         if has_after:
             swapped = (group.swapped or 0) / group.records if group.records else 0.0
-            row += [group.expected_population_uniques_after, swapped]
+            row += [group.expected_after, swapped]
         rows.append(tuple(row))
     columns = [
         text_column("Key"),
         text_column("Level"),
         Column("Records"),
         Column("Alone in the file, before"),
-        Column("Expected population uniques, before", persons),
+        Column(f"{counted_by}, before", persons),
         Column("of its records", percent),
     ]
     if has_after:
-        columns += [Column("Expected population uniques, after", persons), Column("Share of records swapped", percent)]
+        columns += [Column(f"{counted_by}, after", persons), Column("Share of records swapped", percent)]
     page = tuple(rows[:MOST_ON_PAGE]) if len(rows) > MOST_ON_PAGE else None
     return Table("groups", "Risk by group, largest share first", tuple(columns), tuple(rows), page)
 

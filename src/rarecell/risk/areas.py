@@ -96,6 +96,7 @@ def area_levels(
     *,
     risk_of: Callable[[ContingencyTable], RecordRisk],
     threshold: float = 0.2,
+    with_household: Callable[[str], NDArray[np.float64]] | None = None,
 ) -> tuple[AreaLevelSummary, ...]:
     """The risk at every level of areas: first without any, then from the coarsest to the finest.
 
@@ -109,13 +110,17 @@ def area_levels(
         Estimates the risk of a table; called once for each level.
     threshold : float, optional
         Risk from which a record counts as risky.
+    with_household : callable, optional
+        Gives the risk of every record of being recognised with its household, for the column of a level; the larger of both counts.
     """
     check_nesting(table, columns)
     has_others = any(key not in columns for key in table.keys)
-    return tuple(
-        _level_of(risk_of(released_with(table, columns, level)), columns[level] if level >= 0 else NO_AREA, threshold)
-        for level in range(-1 if has_others else 0, len(columns))
-    )
+    levels = []
+    for level in range(-1 if has_others else 0, len(columns)):
+        column = columns[level] if level >= 0 else NO_AREA
+        of_household = None if with_household is None else with_household(column)
+        levels.append(_level_of(risk_of(released_with(table, columns, level)), column, threshold, of_household))
+    return tuple(levels)
 
 
 def finest_safe(levels: Sequence[AreaLevelSummary]) -> AreaLevelSummary | None:
@@ -128,21 +133,24 @@ def finest_safe(levels: Sequence[AreaLevelSummary]) -> AreaLevelSummary | None:
     return found
 
 
-def _level_of(risk: RecordRisk, column: str, threshold: float) -> AreaLevelSummary:
-    """The file as released with one level of areas, the one with the most expected population uniques first."""
+def _level_of(
+    risk: RecordRisk, column: str, threshold: float, of_household: NDArray[np.float64] | None = None
+) -> AreaLevelSummary:
+    """The file as released with one level of areas, the one with the most expected records first."""
     table, alone = risk.table, risk.sample_count == 1
-    is_above = alone & (risk.unique_probability >= threshold)
+    above = (alone & (risk.unique_probability >= threshold)).astype(np.float64)
+    recognised = risk.unique_probability
+    if of_household is not None:
+        above, recognised = _together(risk, of_household, threshold)
     match = np.where(alone, risk.match_probability, 0.0)
     areas: list[AreaSummary] = []
-    of_area: dict[str, tuple[float, float]] = {}
     if column:
         code, categories = table.cells[:, -1], table.categories[-1]
         sums = [
             np.bincount(code, weights=values, minlength=categories.n_levels)
-            for values in (table.counts, alone, risk.unique_probability, match, is_above)
+            for values in (table.counts, alone, risk.unique_probability, match, above, recognised)
         ]
-        for name, records, uniques, expected, matches, above in zip(categories.labels, *sums, strict=True):
-            of_area[name] = float(expected), float(records)
+        for name, records, uniques, expected, matches, n_above, known in zip(categories.labels, *sums, strict=True):
             areas.append(
                 AreaSummary(
                     area=name,
@@ -150,25 +158,43 @@ def _level_of(risk: RecordRisk, column: str, threshold: float) -> AreaLevelSumma
                     sample_uniques=int(uniques),
                     expected_population_uniques=float(expected),
                     expected_correct_matches=float(matches),
-                    above_threshold=int(above),
+                    above_threshold=round(n_above),
+                    expected_recognised=None if of_household is None else float(known),
                 )
             )
-        areas.sort(key=lambda area: (-area.expected_population_uniques, area.area))
+        areas.sort(key=lambda area: (-area.expected, area.area))
+    total = float(recognised.sum())
     return AreaLevelSummary(
         column=column,
         sample_uniques=risk.n_sample_uniques,
         expected_population_uniques=risk.expected_population_uniques,
         expected_correct_matches=risk.expected_correct_matches,
-        above_threshold=int(is_above.sum()),
+        above_threshold=round(float(above.sum())),
+        expected_recognised=None if of_household is None else total,
         areas=tuple(areas),
-        drivers=_drivers({area.area: of_area[area.area] for area in areas}, risk.expected_population_uniques),
+        drivers=_drivers(
+            {area.area: (area.expected, float(area.records)) for area in areas if isinstance(area.records, int)}, total
+        ),
     )
+
+
+def _together(
+    risk: RecordRisk, of_household: NDArray[np.float64], threshold: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each cell, its records at the threshold or above, alone or with their household, and the sum of the larger risks."""
+    cell = risk.table.cell_of_record
+    held = cell >= 0
+    larger = np.maximum(risk.unique_probability[cell[held]], of_household[held])
+    is_above = (larger >= threshold) & (larger > 0.0)
+    n_cells = risk.table.n_cells
+    above, recognised = (np.bincount(cell[held], weights=values, minlength=n_cells) for values in (is_above, larger))
+    return above.astype(np.float64), recognised.astype(np.float64)
 
 
 def _drivers(of_area: Mapping[str, tuple[float, float]], total: float) -> tuple[str, ...]:
     """Areas whose records have at least twice the average risk and which hold at least 1 % of the total, riskiest first.
 
-    ``of_area`` has the expected population uniques and the records of each area, in the order of the answer.
+    ``of_area`` has the expected number recognised and the records of each area, in the order of the answer.
     """
     n_records = sum(records for _, records in of_area.values())
     driving = [

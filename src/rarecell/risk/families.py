@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.model.protocol import CellModel
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.words import counted, listed, percent
 from rarecell.risk.interval import RiskInterval
@@ -35,8 +36,8 @@ SAME_SIZE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Families:
-    """The households of a file as records, with their risk.
+class FamilyRisk:
+    """The households of a file as records, and the risk from somebody who knows some keys of their members.
 
     Attributes
     ----------
@@ -44,18 +45,15 @@ class Families:
         A row for each household.
     risk : RecordRisk
         The risk of every row under the model.
-    interval : RiskInterval
-        Interval for the number of households that are unique in the population.
-    reliability : Reliability
-        How far the estimate can be trusted.
+    model : CellModel
+        The model of the rows.
     register : RegisterCounts or None
         Households of the register with the same row, if the run has a register of households.
     """
 
     rows: HouseholdRows
     risk: RecordRisk
-    interval: RiskInterval
-    reliability: Reliability
+    model: CellModel
     register: RegisterCounts | None = None
 
     @cached_property
@@ -137,6 +135,22 @@ class Families:
             if not all(value.endswith(f" {NOBODY}") for value in values)
         ]
         return f"No other household of the file has {listed(parts)}." if parts else "No other household of the file has its size."
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Families(FamilyRisk):
+    """The households of a file for somebody who knows all keys, and how far their risk can be trusted.
+
+    Attributes
+    ----------
+    interval : RiskInterval
+        Interval for the number of households that are unique in the population.
+    reliability : Reliability
+        How far the estimate can be trusted.
+    """
+
+    interval: RiskInterval
+    reliability: Reliability
 
 
 # ---------------------------------------------------------------------- is the composition known?

@@ -20,6 +20,7 @@ from rarecell.data.names import check_scenarios
 from rarecell.graph.masks import single
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.roles import ScenarioSummary
+from rarecell.risk.families import FamilyRisk
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts
 from rarecell.table.contingency import ContingencyTable
@@ -46,6 +47,8 @@ class ScenarioRisk:
         The model that the risk was computed from, for intruders who search nearby values; None if it is not known.
     counts : RegisterCounts or None
         The people of a register on these keys, from whom the risk is counted; None without a register.
+    family : FamilyRisk or None
+        The risk of whole households to this intruder, if the run takes households as known.
     """
 
     name: str
@@ -54,6 +57,7 @@ class ScenarioRisk:
     cell: NDArray[np.int64] = field(repr=False)
     model: CellModel | None = field(default=None, repr=False)
     counts: RegisterCounts | None = field(default=None, repr=False)
+    family: FamilyRisk | None = field(default=None, repr=False)
 
     def known_by(self, register: RegisterCounts) -> ScenarioRisk:
         """The same intruder with a register of the whole population, so that the risk is counted rather than estimated."""
@@ -65,9 +69,27 @@ class ScenarioRisk:
         """For each cell of the table of all keys, the probability that its records are population uniques to this intruder."""
         return self.risk.unique_probability[self.cell]
 
-    def summary(self, threshold: float) -> ScenarioSummary:
-        """Figures for the whole file."""
+    def of_records(self, table: ContingencyTable) -> NDArray[np.float64]:
+        """For every record of the table of all keys, the risk from this intruder, alone or with the household if that is known."""
+        # The last place is for dropped records, whose cell is −1.
+        own = np.append(self.unique_probability, 0.0)[table.cell_of_record]
+        return own if self.family is None else self.family.larger(own)
+
+    def summary(self, threshold: float, table: ContingencyTable) -> ScenarioSummary:
+        """Figures for the whole file; ``table`` is that of all keys."""
         alone = self.risk.unique_probability[self.risk.sample_count == 1]
+        if self.family is not None:
+            together = self.of_records(table)
+            return ScenarioSummary(
+                name=self.name,
+                keys=self.keys,
+                sample_uniques=self.risk.n_sample_uniques,
+                expected_population_uniques=self.risk.expected_population_uniques,
+                expected_correct_matches=self.risk.expected_correct_matches,
+                highest=float(together.max(initial=0.0)),
+                records_above_threshold=int((together[together > 0.0] >= threshold).sum()),
+                expected_recognised=float(together.sum()),
+            )
         return ScenarioSummary(
             name=self.name,
             keys=self.keys,
@@ -97,6 +119,18 @@ class Scenarios:
         first = np.argmax([one.unique_probability for one in self.each], axis=0)
         return np.asarray(np.where(self.worst_probability > 0.0, first, -1))
 
+    @property
+    def knows_families(self) -> bool:
+        """Whether the intruders know who lives with whom."""
+        return any(one.family is not None for one in self.each)
+
+    @cached_property
+    def of_records(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """For every record, its highest risk over the scenarios, and the position of that scenario; −1 where all are 0."""
+        each = np.array([one.of_records(self.table) for one in self.each])
+        highest = each.max(axis=0)
+        return highest, np.where(highest > 0.0, each.argmax(axis=0), -1)
+
     def above(self, threshold: float) -> NDArray[np.int64]:
         """Numbers of the records that are above ``threshold`` in at least one scenario, in the order of the file.
 
@@ -116,13 +150,26 @@ class Scenarios:
 
     def per_record(self) -> dict[str, Array]:
         """``worst_scenario`` and its probability for each record, in file order; for each cell if there are no records."""
+        if self.knows_families:
+            highest, position = self.of_records
+            return {"worst_scenario": self._names[position], "worst_probability": highest}
         cell = np.arange(self.table.n_cells) if self.table.record_cell is None else self.table.record_cell
-        names = np.array([*(one.name for one in self.each), ""], dtype=object)
         dropped = cell < 0
         return {
-            "worst_scenario": np.where(dropped, "", names[self.worst[cell]]),
+            "worst_scenario": np.where(dropped, "", self._names[self.worst[cell]]),
             "worst_probability": np.where(dropped, np.nan, self.worst_probability[cell]),
         }
+
+    def of_cells(self) -> dict[str, Array]:
+        """The same for each cell, if nobody knows who lives with whom; otherwise records of a cell differ, and there is nothing to tell."""
+        if self.knows_families:
+            return {}
+        return {"worst_scenario": self._names[self.worst], "worst_probability": self.worst_probability}
+
+    @property
+    def _names(self) -> NDArray[np.object_]:
+        """Names of the scenarios, and an empty one for position −1."""
+        return np.array([*(one.name for one in self.each), ""], dtype=object)
 
     def __str__(self) -> str:
         told = "; ".join(f"{one.name}: {one.risk.expected_population_uniques:,.1f}" for one in self.each)

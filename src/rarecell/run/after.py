@@ -21,6 +21,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
+from rarecell.intruder.household import HouseholdLinks
 from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
 from rarecell.outcome.profile import Profile
@@ -44,18 +45,20 @@ from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
 from rarecell.release.utility import affected_groups
 from rarecell.risk.attributes import Groups, attribute_risk
+from rarecell.risk.families import Families
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.risk.unsafe import k_anonymity
 from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.households import links_after
 from rarecell.run.inputs import earlier_release
 from rarecell.run.models import with_design_weights
 from rarecell.run.results import Assessment
 from rarecell.run.utility import codes_after, joint_counts
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.reasons import Remaining, remaining_records, remedy
+from rarecell.swap.reasons import Remaining, remaining_records, remedy, with_families
 from rarecell.table.categories import MISSING
 from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.distance import Distances
@@ -99,16 +102,34 @@ def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tu
 # ---------------------------------------------------------------------- who is alone in it
 
 
+def together_before(families: Families | None, risk: RecordRisk) -> NDArray[np.float64] | None:
+    """For every record, the larger of its own risk and that of its household; None if nobody is taken to know households."""
+    return None if families is None else families.larger(risk.per_record()["unique_probability"])
+
+
+def together_after(
+    found: Assessment, release: Release, after: RiskAfter, links: HouseholdLinks | None
+) -> NDArray[np.float64] | None:
+    """The same in the released file; ``links`` are those of an intruder who knows households."""
+    families = found.known_families
+    if families is None or links is None:
+        return None
+    own = release.of_records(after.unique_probability, after.swapped_highest)
+    return np.maximum(own, families.rows.members.spread(links.risk_after()))
+
+
 def released_state(
     found: Assessment,
     release: Release,
     after: RiskAfter,
     interval: tuple[float, float],
     intruders: Sequence[IntruderSummary],
+    together: NDArray[np.float64] | None = None,
 ) -> ReleasedState:
     """The state of the released file: the risk of each record that is unique in it, and how many records share a cell.
 
-    ``interval`` is the :func:`interval_after`; that of the correct links is the one of the nearest of the ``intruders``.
+    ``interval`` is the :func:`interval_after`; that of the correct links is the one of the nearest of the ``intruders``. Records are
+    counted above the threshold by the :func:`together_after`, where households are known.
     """
     threshold = found.config.threshold
     has_blanks = len(release.blanks.rows) > 0
@@ -124,15 +145,20 @@ def released_state(
     counts[0] = max(0, int(counts[0]) + n_alone - len(risks))
     return ReleasedState(
         sample_uniques=n_alone,
-        records_above_threshold=int((risks >= threshold).sum()),
+        records_above_threshold=int((risks >= threshold).sum()) if together is None else n_above_threshold(together, threshold),
         edges=tuple(edges.round(1).tolist()),
         counts=tuple(int(n) for n in counts),
         k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
         households=_households(found, release, after),
-        concentration=concentration_of(_alone_in_population(after, n_alone)),
+        concentration=concentration_of(_alone_in_population(after, n_alone) if together is None else together),
         interval=interval,
         interval_correct_matches=intervals[0] if intervals else (),
     )
+
+
+def n_above_threshold(risks: NDArray[np.float64], threshold: float) -> int:
+    """Number of records at the threshold or above; a risk of 0 is below every threshold."""
+    return int((risks[risks > 0.0] >= threshold).sum())
 
 
 def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
@@ -212,15 +238,51 @@ def groups_of(
     release: Release | None = None,
     after: RiskAfter | None = None,
     columns: RoleColumns | None = None,
+    together: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None] = (None, None),
 ) -> tuple[GroupRisk, ...]:
-    """The risk of every level of every key and of every column with a role; given a release, in the released file as well."""
+    """The risk of every level of every key and of every column with a role; given a release, in the released file as well.
+
+    ``together`` has the larger risk of every record, alone or with its household, before and after, if households are known.
+    """
     found: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
-        found += _of_key(risk, k, release, after)
+        of_key = _of_key(risk, k, release, after)
+        if together[0] is not None:
+            codes = np.append(risk.table.cells[:, k], np.int32(-1))[risk.table.cell_of_record]
+            new_codes = codes.copy()
+            if release is not None:
+                new_codes[release.rows] = release.released[:, k]
+            of_key = _recognised(of_key, risk.table.categories[k], (codes, new_codes), together)
+        found += of_key
     for codes, categories in (columns or {}).values():
         new_codes = codes if release is None else release.codes_of(categories.key, codes, release.rows)
-        found += _of_column(risk, (codes, new_codes), categories, release, after)
+        of_column = _of_column(risk, (codes, new_codes), categories, release, after)
+        found += _recognised(of_column, categories, (codes, new_codes), together)
     return tuple(found)
+
+
+def _recognised(
+    groups: list[GroupRisk],
+    categories: Categories,
+    before_and_after: tuple[NDArray[np.int32], NDArray[np.int32]],
+    together: tuple[NDArray[np.float64] | None, NDArray[np.float64] | None],
+) -> list[GroupRisk]:
+    """The groups with the records expected to be recognised, alone or with their household; as they are if households are not known."""
+    if together[0] is None:
+        return groups
+
+    def by_level(risks: NDArray[np.float64] | None, codes: NDArray[np.int32]) -> dict[str, float]:
+        if risks is None:
+            return {}
+        held = codes >= 0
+        sums = np.bincount(codes[held], weights=risks[held], minlength=categories.n_levels)
+        return dict(zip(categories.labels, sums.tolist(), strict=True))
+
+    before, after = (by_level(risks, codes) for risks, codes in zip(together, before_and_after, strict=True))
+    return [
+        replace(group, expected_recognised=before[group.level], expected_recognised_after=after.get(group.level))
+        for group in groups
+    ]
 
 
 def _of_column(
@@ -582,6 +644,16 @@ def scenario_after(found: Assessment, scenario: ScenarioRisk, release: Release, 
         left, is_alone = without_blanks(found, release, trial.alone(), scenario.keys)
         n_alone, highest, n_above = int(is_alone.sum()), float(left.risk.max(initial=0.0)), int((left.risk >= threshold).sum())
         uniques, links = float(left.unique.sum()), float(left.link[is_alone].sum())
+    recognised = None
+    if scenario.family is not None:
+        alone = trial.alone()
+        together = scenario.family.rows.members.spread(links_after(found, scenario.family, release).risk_after())
+        np.maximum.at(together, alone.rows, alone.risk)
+        highest, n_above, recognised = (
+            float(together.max(initial=0.0)),
+            n_above_threshold(together, threshold),
+            float(together.sum()),
+        )
     return ScenarioSummary(
         name=scenario.name,
         keys=scenario.keys,
@@ -590,6 +662,7 @@ def scenario_after(found: Assessment, scenario: ScenarioRisk, release: Release, 
         expected_correct_matches=links,
         highest=highest,
         records_above_threshold=n_above,
+        expected_recognised=recognised,
     )
 
 
@@ -603,16 +676,19 @@ LEAST_LISTED = 20
 
 
 def left_at_risk(
-    found: Assessment, plan: SwapPlan, after: RiskAfter
+    found: Assessment, plan: SwapPlan, after: RiskAfter, together: NDArray[np.float64] | None = None
 ) -> tuple[tuple[RemainingSummary, ...], tuple[RemainingRecord, ...]]:
     """Count the records that stay at or above the run's threshold, by reason, and list the riskiest with their values.
 
-    All that stay at risk are listed, and where they are few others after them.
+    All that stay at risk are listed, and where they are few others after them. ``together`` has the risk of every record, alone or
+    with its household, if households are known.
     """
     everyone = np.concatenate([after.unique_probability, after.swapped_highest])
     n_above = max(len(everyone) - LEAST_LISTED, 0)
     least = float(np.partition(everyone, n_above)[n_above]) if len(everyone) else 0.0
     ordered = remaining_records(plan, after, min(found.config.threshold, least))
+    if together is not None:
+        ordered = with_families(ordered, plan, together, found.config.threshold)
     n_at_risk = int((ordered.risk >= found.config.threshold).sum())
     told = tuple(
         RemainingSummary(reason=reason, remedy=remedy(reason), records=n)

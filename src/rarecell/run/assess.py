@@ -65,7 +65,7 @@ from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.reliability import Counted, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
-from rarecell.run.after import concentration_of, groups_of, role_columns
+from rarecell.run.after import concentration_of, groups_of, n_above_threshold, role_columns, together_before
 from rarecell.run.beside_keys import LeakSearch, refuse_leaks, treated_columns
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, find_families, undeclared_household
@@ -152,23 +152,26 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
         complete = register_complete(own, chosen.risk_model) if config.missing == REGISTER_COMPLETE else None
         risk = anything if config.missing == MATCHES_ANYTHING else own if complete is None else complete
         can_swap = swappability(table, chosen.best)
-    with stages.stage(Stage.ROLES):
-        roles = find_roles(data, risk, config, register=frames.register)
-    judgement = _judged(data, risk, chosen, config, stages)
     of_households = _of_households(data, risk)
     families = None
     if of_households is not None:
         with stages.stage(Stage.FAMILIES):
             families = find_families(data, risk, config, register=frames.register)
+    known = None if families is None else families.known
+    with stages.stage(Stage.ROLES):
+        roles = find_roles(data, risk, config, register=frames.register, families=known)
+    judgement = _judged(data, risk, chosen, config, stages)
     undeclared = undeclared_household(data, config, risk)
     by_missing = (own, anything, complete)
     found = Findings(
         config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, by_missing, families, undeclared
     )
     whole = judged(replace(of_findings(found), as_it_came=_as_it_came(data, config)), config.profile)
-    alone = risk.unique_probability[risk.sample_count == 1]
+    together = together_before(None if known is None else known.families, _known_risk(found))
     whole = replace(
-        whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(alone)
+        whole,
+        groups=groups_of(risk, columns=role_columns(data, config, risk), together=(together, None)),
+        concentration=concentration_of(risk.unique_probability[risk.sample_count == 1] if together is None else together),
     )
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(
@@ -645,7 +648,7 @@ def of_families(found: Findings) -> FamilySummary | None:
         interval=families.interval.population_uniques,
         highest=float(families.unique_probability.max(initial=0.0)),
         above_threshold=int(at_risk.sum()),
-        records_above_threshold=int((together[together > 0.0] >= threshold).sum()),
+        records_above_threshold=n_above_threshold(together, threshold),
         expected_records=float(together.sum()),
         known=found.config.households_known == "yes",
         places=families.rows.layout.n_places,

@@ -23,37 +23,42 @@ from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.intruder.household import KNOWS, HouseholdLinks, household_distances, household_links, household_release
 from rarecell.intruder.register import Register
+from rarecell.intruder.residual_risk import RiskAfter, risk_after
+from rarecell.intruder.scenarios import ScenarioTrial
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.swap import IntruderSummary
 from rarecell.outcome.words import counted, listed, number, verb
 from rarecell.progress import Progress
+from rarecell.release.release import Release
 from rarecell.risk.diagnostics import fit_diagnostics
-from rarecell.risk.families import Families, looks_like_households, unknown_composition, why_incomplete
+from rarecell.risk.families import Families, FamilyRisk, looks_like_households, unknown_composition, why_incomplete
 from rarecell.risk.interval import model_error, risk_interval
-from rarecell.risk.records import RecordRisk, record_risk
+from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts, register_records
 from rarecell.risk.reliability import Counted, reliability, with_light
+from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run import models
 from rarecell.run.beside_keys import Treated
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment, HouseholdFindings
+from rarecell.run.roles import HouseholdFile
 from rarecell.swap.families import (
     FamilyPlan,
     FamilyTask,
     as_records,
     at_every_place,
-    breaks_a_rule,
     household_constraints,
     plan_family_swaps,
+    plan_rows,
     swap_table,
 )
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import RULE_BROKEN, Unswapped
-from rarecell.swap.target import SwapTarget, TargetPlan, plan_to_target
+from rarecell.swap.scenarios import Chosen, plan_for_scenarios
+from rarecell.swap.target import SwapTarget, TargetPlan, first_choice, frontier
 from rarecell.swap.task import SwapTask
-from rarecell.table.contingency import ContingencyTable
-from rarecell.table.household_rows import HouseholdRows, Members, find_layout
+from rarecell.table.household_rows import HouseholdRows, Members
 from rarecell.table.household_rules import HouseholdRules
 
 if TYPE_CHECKING:
@@ -69,36 +74,30 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     if household is None:
         return None
     codes, categories = data.column_codes(data.keys)
-    ordered = {c.key: c.is_ordered for c in risk.table.categories}
-    categories = tuple(replace(c, is_ordered=ordered[c.key]) for c in categories)
-    before = _named_order(data, config)
     plain = Members.of(codes, household)
     fraction = risk.table.n_records / risk.population
     reason = why_incomplete(codes, categories, plain, fraction=fraction)
     if reason is None and not (plain.size > 1).any():
         reason = "no household has two members in the file"
     if reason is not None:
-        return HouseholdFindings(None, None, (unknown_composition(reason, plain.n_households),))
-    layout = find_layout(codes, categories, household, before=before)
-    rows = layout.rows(codes, household, before=before)
-    table, population = _in_population(rows, data, risk, config)
-    table = models.with_resolutions(table, config.resolution)
-    model = models.risk_model(table, replace(config, cliques=()))
-    sampling = "srs" if table.weights is None else "weights"
-    of_rows = record_risk(table, model, population=population, sampling=sampling, form=config.form)
+        return HouseholdFindings(None, (unknown_composition(reason, plain.n_households),))
+    file = HouseholdFile(data, risk, config)
+    rows = file.rows(data.keys)
+    found = file.risk(rows)
+    of_rows, model = found.risk, found.model
     fit = fit_diagnostics(
-        table, model, population=of_rows.population, refit=lambda part: models.refitted(part, config), seed=config.seed
+        of_rows.table, model, population=of_rows.population, refit=lambda part: models.refitted(part, config), seed=config.seed
     )
     estimate = of_rows.expected_population_uniques, of_rows.expected_correct_matches
     interval = risk_interval(of_rows, model, seed=config.seed).widened(model_error(of_rows, fit), estimate)
     counted = _counted(data, rows, config, register) if config.register is not None else None
-    found = None if counted is None else Counted(counted.population_uniques, interval.population_uniques)
-    trust = _of_households(reliability(of_rows, fit, None, counted=found, interval=interval))
-    families = Families(rows, of_rows, interval, trust, counted)
+    in_register = None if counted is None else Counted(counted.population_uniques, interval.population_uniques)
+    trust = _of_households(reliability(of_rows, fit, None, counted=in_register, interval=interval))
+    families = Families(rows, of_rows, model, counted, interval=interval, reliability=trust)
     notes = rows.sentences()
     if config.register is not None and counted is None:
         notes.append("The register does not name the household of its people, so the risk of families is estimated.")
-    return HouseholdFindings(families, model, tuple(notes))
+    return HouseholdFindings(families, tuple(notes), file)
 
 
 MOST_RECORDS = 200_000
@@ -136,32 +135,6 @@ def asked_about(column: str) -> str:
 def _of_households(of_rows: Reliability) -> Reliability:
     """The same light, in words for households: what is said of records is true of rows."""
     return with_light(of_rows.light, [reason.replace("record", "household") for reason in of_rows.reasons])
-
-
-def _named_order(data: Microdata, config: RunConfig) -> tuple[NDArray[np.int64], ...]:
-    """Ranks of the records by the columns that the user named for the order of the members."""
-    if not config.household_order:
-        return ()
-    codes, _ = data.column_codes(config.household_order)
-    return tuple(codes[:, k].astype(np.int64) for k in range(codes.shape[1]))
-
-
-def _in_population(rows: HouseholdRows, data: Microdata, risk: RecordRisk, config: RunConfig) -> tuple[ContingencyTable, float]:
-    """The table of the rows, with weights if records have them, and the number of households of the population.
-
-    A household stands for as many households as its members stand for persons on average. Without weights the number of
-    households is that of the persons, times households by records of the file.
-    """
-    weights = data.record_weights()
-    if weights is None and config.strata is not None and risk.table.record_cell is not None:
-        weights = np.append(risk.design.weight, 0.0)[risk.table.record_cell]
-    if weights is None:
-        n_records = int(rows.members.size.sum()) + rows.members.n_inmates
-        return rows.table, max(risk.population * rows.members.n_households / n_records, float(rows.members.n_households))
-    table = rows.weighed(weights)
-    assert table.weights is not None
-    scale = 1.0 if config.population is None else config.population / float(weights.sum())
-    return table, max(scale * float(table.weights.sum()), float(table.n_records))
 
 
 def _counted(data: Microdata, rows: HouseholdRows, config: RunConfig, register: Frame) -> RegisterCounts | None:
@@ -209,8 +182,6 @@ def family_task(wanted: ProtectConfig, found: Assessment, persons: SwapTask, unt
     """Everything that swaps between households depend on; ``untouched`` are records that no swap may touch."""
     families = found.known_families
     assert families is not None
-    assert found.households is not None
-    assert found.households.model is not None
     rows = families.rows
     codes, _ = found.data.column_codes(found.data.keys)
     rules = HouseholdRules.of(rows, codes)
@@ -242,41 +213,64 @@ def _cliques(persons: SwapTask) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(persons.table.names_of(mask)) for mask in persons.model.generator_masks)
 
 
-def _planning_register(families: Families, found: Assessment) -> Register:
+def _planning_register(families: FamilyRisk, found: Assessment) -> Register:
     if families.register is None:
-        assert found.households is not None
-        assert found.households.model is not None
-        return Register.modelled(families.risk, found.households.model, seed=found.config.seed)
+        return Register.modelled(families.risk, families.model, seed=found.config.seed)
     return Register.counted(families.register.people, families.register.place).within(families.rows.table)
 
 
-def reporting_register(families: Families, found: Assessment) -> Register:
+def reporting_register(families: FamilyRisk, found: Assessment) -> Register:
     """What an intruder knows about households: the register of the run, or what the model says, from other draws than the plan's."""
     if families.register is not None:
         return Register.counted(families.register.people, families.register.place)
     return modelled(families, found)
 
 
-def modelled(families: Families, found: Assessment) -> Register:
-    assert found.households is not None
-    assert found.households.model is not None
-    return Register.modelled(families.risk, found.households.model, seed=found.config.seed + 1)
+def modelled(families: FamilyRisk, found: Assessment) -> Register:
+    return Register.modelled(families.risk, families.model, seed=found.config.seed + 1)
 
 
-def chosen_records(wanted: ProtectConfig, families: Families, risk: RecordRisk) -> Numbers:
-    """The records that a run asks for, alone or with their family."""
+def family_views(found: Assessment) -> tuple[FamilyRisk, ...]:
+    """The households as each intruder of the run knows them: by the keys of every scenario, or by all keys."""
+    families, scenarios = found.known_families, found.roles.scenarios
+    assert families is not None
+    if scenarios is None:
+        return (families,)
+    return tuple(one.family for one in scenarios.each if one.family is not None)
+
+
+def _scenarios_of_rows(families: FamilyRisk, scenarios: Scenarios) -> Scenarios:
+    """The scenarios of a run for household rows: who knows a key knows it at every place."""
+    table, each = families.rows.table, []
+    assert table.record_cell is not None
+    for one in scenarios.each:
+        view = one.family
+        assert view is not None
+        cell = np.zeros(table.n_cells, dtype=np.int64)
+        cell[table.record_cell] = view.cell
+        each.append(ScenarioRisk(one.name, tuple(view.rows.table.keys), view.known_risk, cell, view.model, view.register))
+    return Scenarios(table, tuple(each))
+
+
+def chosen_records(wanted: ProtectConfig, found: Assessment, risk: RecordRisk) -> Numbers:
+    """The records that a run asks for, alone or with their family, for any of its intruders."""
     if wanted.records is not None:
         return np.array(wanted.records, dtype=np.int64)
-    larger = families.larger(risk.per_record()["unique_probability"])
+    families, scenarios = found.known_families, found.roles.scenarios
+    assert families is not None
+    larger = families.larger(risk.per_record()["unique_probability"]) if scenarios is None else scenarios.of_records[0]
     if wanted.risk_above is not None:
         return np.flatnonzero(larger > wanted.risk_above)
     if wanted.top is not None:
         order = np.lexsort((np.arange(len(larger)), -larger))[: wanted.top]
         return np.sort(order[larger[order] > 0.0])
     assert wanted.cell_probability_below is not None
-    share = np.exp(families.risk.log_population_share)[families.cell]
-    rare = families.rows.members.spread((families.is_alone & (share < wanted.cell_probability_below)).astype(np.float64)) > 0.0
-    return np.union1d(np.flatnonzero(rare), risk.cell_probability_below(wanted.cell_probability_below))
+    chosen = [risk.cell_probability_below(wanted.cell_probability_below)]
+    for view in family_views(found):
+        share = np.exp(view.risk.log_population_share)[view.cell]
+        is_rare = (view.is_alone & (share < wanted.cell_probability_below)).astype(np.float64)
+        chosen.append(np.flatnonzero(view.rows.members.spread(is_rare) > 0.0))
+    return np.unique(np.concatenate(chosen))
 
 
 def planned_families(
@@ -284,60 +278,192 @@ def planned_families(
     found: Assessment,
     persons: SwapTask,
     risk: RecordRisk,
+    register: Register,
     untouched: NDArray[np.bool_] | None,
     progress: Progress,
 ) -> tuple[FamilyPlan, TargetPlan | None]:
-    """Swap the households of the chosen records, or enough for a target, then the persons at risk without their family."""
+    """Swap the households of the chosen records, or enough for a target, then the persons at risk without their family.
+
+    ``risk`` and ``register`` are those of persons, as they are reported.
+    """
     families = found.known_families
     assert families is not None
-    task = family_task(wanted, found, persons, untouched)
-    members = families.rows.members
-    if not wanted.has_target:
-        requested = chosen_records(wanted, families, risk)
-        home = members.of_record[requested]
-        plan = plan_family_swaps(task, np.unique(home[home >= 0]), requested, progress=progress)
-        return _with_single_persons(task, plan, _alone_at_risk(wanted, found, risk, requested), progress), None
-    target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
-    reached = plan_to_target(
-        task.households, families.known_risk, target, register=reporting_register(families, found), progress=progress
+    planning = _Planning(found, family_task(wanted, found, persons, untouched), progress)
+    if wanted.has_target:
+        target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
+        return _to_target(planning, risk, register, target)
+    requested = chosen_records(wanted, found, risk)
+    home = families.rows.members.of_record[requested]
+    plan = planning.for_households(np.unique(home[home >= 0]), requested)
+    return planning.with_persons(plan, _alone_at_risk(wanted, found, risk, requested)), None
+
+
+@dataclass(frozen=True, eq=False)
+class _Planning:
+    """How a run plans swaps: against the intruder who knows all keys, or against those of its scenarios."""
+
+    found: Assessment
+    task: FamilyTask
+    progress: Progress
+
+    def for_households(self, households: Numbers, requested: Numbers) -> FamilyPlan:
+        """Swaps between households; ``requested`` are the records to protect, for the report."""
+        scenarios, families = self.found.roles.scenarios, self.found.known_families
+        assert families is not None
+        if scenarios is None:
+            return plan_family_swaps(self.task, households, requested, progress=self.progress)
+
+        def of_rows(task: SwapTask, chosen: Numbers, progress: Progress) -> SwapPlan:
+            return plan_rows(replace(self.task, households=task), chosen, progress=progress)
+
+        intruders = _scenarios_of_rows(families, scenarios)
+        chosen = Chosen.named(intruders, households, self.found.config.threshold)
+        plan = plan_for_scenarios(self.task.households, intruders, chosen, plan=of_rows, progress=self.progress)
+        return as_records(self.task, plan, requested)
+
+    def with_persons(self, plan: FamilyPlan, records: Numbers) -> FamilyPlan:
+        """The plan with swaps of single persons added, as far as no household breaks a rule by them."""
+        task, waiting = self.task, np.setdiff1d(records, plan.rows)
+        if not len(waiting):
+            return plan
+        rules, shared = task.persons.constraints, [task.rules.keys[k].key for k in task.rules.shared]
+        taken = np.unique(np.concatenate([np.asarray(rules.untouched_records, dtype=np.int64), plan.rows]))
+        never = tuple(dict.fromkeys((*rules.never_swap, *shared)))
+        if len(never) == task.persons.table.n_keys:
+            return plan
+        persons = replace(
+            task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0, rings=False
+        )
+        single = self._for_persons(persons, waiting)
+        single = single.subset(consistent_pairs(task.rows, task.codes, task.rules, single, plan))
+        joined: Json = {
+            name: np.concatenate([getattr(plan, name), getattr(single, name)])
+            for name in ("records", "partners", "moved", "distance", "cost")
+        }
+        return replace(plan, **joined)
+
+    def _for_persons(self, task: SwapTask, records: Numbers) -> SwapPlan:
+        scenarios = self.found.roles.scenarios
+        if scenarios is None:
+            return plan_task(task, records, progress=self.progress)
+        chosen = Chosen.named(scenarios, records, self.found.config.threshold)
+        return plan_for_scenarios(task, scenarios, chosen, progress=self.progress)
+
+    def after(self, risk: RecordRisk, register: Register, plan: FamilyPlan) -> AfterFamilies:
+        """What is left, to each intruder of the run."""
+        scenarios, found = self.found.roles.scenarios, self.found
+        if scenarios is None:
+            persons: tuple[RiskAfter, ...] = (risk_after(risk, plan.release, plan.links(register)),)
+        else:
+            trials = [
+                ScenarioTrial.of(one, plan.release, plan.task.distances, seed=found.config.seed + 1) for one in scenarios.each
+            ]
+            persons = tuple(trial.after() for trial in trials)
+        return AfterFamilies(persons, tuple(links_after(found, view, plan.release) for view in family_views(found)))
+
+
+MOST_ATTEMPTS = 6
+"""Number of plans, each for more households, that are made for a target."""
+
+
+@dataclass(frozen=True, eq=False)
+class AfterFamilies:
+    """What is left after a plan: for each intruder, to somebody who knows persons and to somebody who knows families."""
+
+    persons: tuple[RiskAfter, ...]
+    families: tuple[HouseholdLinks, ...]
+
+    def numbers(self) -> tuple[float, float, float]:
+        """Expected population uniques, expected correct links and the highest risk: the larger of persons and households.
+
+        A household that is found counts once.
+        """
+        certain = [float(links.after.certain.sum()) for links in self.families]
+        highest = [float(links.risk_after().max(initial=0.0)) for links in self.families]
+        return (
+            max(*certain, *(after.expected_population_uniques for after in self.persons)),
+            max(*(links.after.total for links in self.families), *(after.expected_correct_matches for after in self.persons)),
+            max(*highest, *(after.highest for after in self.persons)),
+        )
+
+    def of_households(self) -> NDArray[np.float64]:
+        """The highest risk of each household."""
+        return np.asarray(np.max([links.risk_after() for links in self.families], axis=0))
+
+    def meets(self, target: SwapTarget) -> bool:
+        uniques, links, highest = self.numbers()
+        return (
+            (target.max_population_uniques is None or uniques <= target.max_population_uniques)
+            and (target.max_correct_links is None or links <= target.max_correct_links)
+            and (target.max_record_risk is None or highest <= target.max_record_risk)
+        )
+
+
+def _to_target(planning: _Planning, risk: RecordRisk, register: Register, target: SwapTarget) -> tuple[FamilyPlan, TargetPlan]:
+    """Swap households, then single persons, until neither persons nor families are found more often than the target allows.
+
+    The first plan serves as many households, by their risk, as would be enough if nothing else were left; while the target is
+    missed, those that are left at most risk are served as well.
+    """
+    views = family_views(planning.found)
+    of_record = views[0].rows.members.of_record
+    chosen = np.unique(np.concatenate([first_choice(view.known_risk, target) for view in views]))
+    for attempt in range(MOST_ATTEMPTS):
+        plan = planning.for_households(chosen, np.flatnonzero(np.isin(of_record, chosen)))
+        plan = planning.with_persons(plan, _persons_beyond(planning.found, risk, target, plan))
+        after = planning.after(risk, register, plan)
+        left = after.of_households()
+        left[chosen] = 0.0
+        waiting = np.argsort(-left, kind="stable")[: np.count_nonzero(left)]
+        if after.meets(target) or not len(waiting) or attempt + 1 == MOST_ATTEMPTS:
+            break
+        above = 0 if target.max_record_risk is None else np.count_nonzero(left > target.max_record_risk)
+        chosen = np.union1d(chosen, waiting[: max(above, len(chosen) // 4, 10)])
+    points = frontier(risk, plan, plan.links(register))
+    return plan, TargetPlan(plan, after.persons[0], after.meets(target), points, _target_sentence(plan, after, target))
+
+
+def _own_risk(found: Assessment, risk: RecordRisk) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For every record, the risk without its family: to be alone in the population, and to be matched correctly."""
+    of_record, scenarios = risk.per_record(), found.roles.scenarios
+    own, match = (np.nan_to_num(of_record[name]) for name in ("unique_probability", "match_probability"))
+    if scenarios is None:
+        return own, match
+    worst = np.append(scenarios.worst_probability, 0.0)[found.table.cell_of_record]
+    return worst, np.where(worst > 0.0, np.maximum(match, worst), 0.0)
+
+
+def _persons_beyond(found: Assessment, risk: RecordRisk, target: SwapTarget, plan: FamilyPlan) -> Numbers:
+    """Records that are at risk without their family beyond what the target allows, once the households were swapped."""
+    own, match = _own_risk(found, risk)
+    own[plan.rows] = match[plan.rows] = 0.0
+    match[own == 0.0] = 0.0
+    beyond = np.zeros(len(own), dtype=bool) if target.max_record_risk is None else own > target.max_record_risk
+    for most, each in ((target.max_population_uniques, own), (target.max_correct_links, match)):
+        if most is not None:
+            order = np.argsort(-each, kind="stable")
+            left = each.sum() - np.cumsum(each[order])
+            beyond[order[: int(np.searchsorted(-left, -most)) + 1]] |= each.sum() > most
+    return np.flatnonzero(beyond & (own > 0.0))
+
+
+def _target_sentence(plan: FamilyPlan, after: AfterFamilies, target: SwapTarget) -> str:
+    uniques, links, highest = after.numbers()
+    reached = (
+        f"{uniques:,.1f} expected population uniques, {links:,.1f} expected correct links and a highest risk of {highest:.3f}, in "
+        "households or in persons, whichever is more"
     )
-    of_rows = reached.plan.subset(~breaks_a_rule(task, reached.plan))
-    requested = np.flatnonzero(np.isin(members.of_record, of_rows.requested))
-    plan = as_records(task, of_rows, requested)
-    if wanted.max_record_risk is not None:
-        own = np.nan_to_num(risk.per_record()["unique_probability"])
-        plan = _with_single_persons(task, plan, np.flatnonzero(own > wanted.max_record_risk), progress)
-    return plan, replace(reached, plan=plan, sentence=f"Counted in households: {reached.sentence}")
+    if after.meets(target):
+        n = len(plan.of_households)
+        return f"{counted(n, 'swap')} between households, which {verb(n, 'changes', 'change')} {plan.n_values_changed:,} values with those of single persons, {verb(n, 'reaches', 'reach')} {target}: {reached}."
+    return f"The target of {target} is out of reach for swaps; all of them together leave {reached}."
 
 
 def _alone_at_risk(wanted: ProtectConfig, found: Assessment, risk: RecordRisk, requested: Numbers) -> Numbers:
     """Requested records that are at risk without their family."""
     least = found.config.threshold if wanted.risk_above is None else wanted.risk_above
-    own = np.nan_to_num(risk.per_record()["unique_probability"][requested])
+    own = _own_risk(found, risk)[0][requested]
     return requested[(own > 0.0) & (own >= least)]
-
-
-def _with_single_persons(task: FamilyTask, plan: FamilyPlan, records: Numbers, progress: Progress) -> FamilyPlan:
-    """The plan with swaps of single persons added, as far as no household breaks a rule by them."""
-    waiting = np.setdiff1d(records, plan.rows)
-    if not len(waiting):
-        return plan
-    rules, shared = task.persons.constraints, [task.rules.keys[k].key for k in task.rules.shared]
-    taken = np.unique(np.concatenate([np.asarray(rules.untouched_records, dtype=np.int64), plan.rows]))
-    never = tuple(dict.fromkeys((*rules.never_swap, *shared)))
-    if len(never) == task.persons.table.n_keys:
-        return plan
-    single = plan_task(
-        replace(task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0, rings=False),
-        waiting,
-        progress=progress,
-    )
-    single = single.subset(consistent_pairs(task.rows, task.codes, task.rules, single, plan))
-    joined: Json = {
-        name: np.concatenate([getattr(plan, name), getattr(single, name)])
-        for name in ("records", "partners", "moved", "distance", "cost")
-    }
-    return replace(plan, **joined)
 
 
 def consistent_pairs(
@@ -386,7 +512,9 @@ def refuse_broken(found: Assessment, plan: SwapPlan) -> None:
         return
     codes, _ = found.data.column_codes(found.data.keys)
     rules = HouseholdRules.of(families.rows, codes)
-    broken = {kind: int(n.sum()) for kind, n in rules.broken(families.rows, released_codes(found, plan)).items() if n.any()}
+    broken = {
+        kind: int(n.sum()) for kind, n in rules.broken(families.rows, codes_of_release(found, plan.release)).items() if n.any()
+    }
     if not broken:
         return
     keys = [rules.keys[k].key for k in rules.shared]
@@ -402,24 +530,30 @@ def refuse_broken(found: Assessment, plan: SwapPlan) -> None:
     )
 
 
-def released_codes(found: Assessment, plan: SwapPlan) -> NDArray[np.int32]:
-    """The keys of the records after a plan."""
+def codes_of_release(found: Assessment, release: Release) -> NDArray[np.int32]:
+    """The keys of the records after swaps."""
     codes, _ = found.data.column_codes(found.data.keys)
     after = np.array(codes)
-    after[plan.rows] = plan.release.released
+    after[release.rows] = release.released
     return after
 
 
-def links_of_households(found: Assessment, plan: SwapPlan) -> tuple[HouseholdLinks, HouseholdLinks | None] | None:
+def links_after(found: Assessment, view: FamilyRisk, release: Release) -> HouseholdLinks:
+    """What an intruder finds who knows families by the keys of a view: counted in the register or expected."""
+    after = household_release(view.rows, codes_of_release(found, release))
+    return household_links(view.rows, after, reporting_register(view, found))
+
+
+def links_of_households(found: Assessment, release: Release) -> tuple[HouseholdLinks, HouseholdLinks | None] | None:
     """What an intruder who knows families finds: counted in the register or expected, and what the model expected beside a count."""
     families = found.families
     if families is None:
         return None
-    release = household_release(families.rows, released_codes(found, plan))
-    told = household_links(families.rows, release, reporting_register(families, found))
+    links = links_after(found, families, release)
     if families.register is None:
-        return told, None
-    return told, household_links(families.rows, release, modelled(families, found))
+        return links, None
+    after = household_release(families.rows, codes_of_release(found, release))
+    return links, household_links(families.rows, after, modelled(families, found))
 
 
 def told_household(found: Assessment, links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:

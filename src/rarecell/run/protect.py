@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rarecell.data.names import names_in
 from rarecell.data.treatment_text import DROP
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.intruder.household import HouseholdLinks
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.machine.threads import side_by_side
@@ -40,6 +44,8 @@ from rarecell.run.after import (
     scenarios_after,
     suppressed,
     suppression_summary,
+    together_after,
+    together_before,
 )
 from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
@@ -172,10 +178,14 @@ def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protec
     with stages.stage(Stage.COST):
         draft = _draft(wanted, found, plan, release, margins)
         unlinked = refuse_put_together(found, plan, draft.treated, wanted.accept_leak) if wanted.unlink else ""
-        swap = _judged_swaps(wanted, found, planned, draft, links, after)
-        remaining, riskiest = left_at_risk(found, plan, after)
+        households = None if wanted.unlink else links_of_households(found, plan.release)
+        together = together_after(found, draft.release, after, None if households is None else households[0])
+        swap = _judged_swaps(wanted, found, planned, draft, links, after, households, together)
+        remaining, riskiest = left_at_risk(found, plan, after, together)
         swap = replace(swap, remaining=remaining)
-        groups = groups_of(risk, draft.release, after, role_columns(found.data, found.config, risk))
+        before = together_before(found.known_families, risk)
+        columns = role_columns(found.data, found.config, risk)
+        groups = groups_of(risk, draft.release, after, columns, (before, together))
     notes = (*_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
     return _protection(found, draft, swap, notes, stages, groups=groups, riskiest=riskiest)
 
@@ -227,9 +237,19 @@ def _protection(
 
 
 def _judged_swaps(
-    wanted: ProtectConfig, found: Assessment, planned: swaps.Planned, draft: Draft, links: MovedLinks, after: RiskAfter
+    wanted: ProtectConfig,
+    found: Assessment,
+    planned: swaps.Planned,
+    draft: Draft,
+    links: MovedLinks,
+    after: RiskAfter,
+    households: tuple[HouseholdLinks, HouseholdLinks | None] | None,
+    together: NDArray[np.float64] | None,
 ) -> SwapSummary:
-    """What the swaps did, what intruders still find, and what it cost; ``after`` is the risk that is left."""
+    """What the swaps did, what intruders still find, and what it cost.
+
+    ``after`` is the risk that is left, ``households`` what is found of families, ``together`` the risk of every record with its family.
+    """
     plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release
     is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
     stay = {name: column for name, column in draft.columns.items() if name not in set(release.columns)}
@@ -247,8 +267,7 @@ def _judged_swaps(
 
     def judgement() -> tuple[tuple[IntruderSummary, ...], SwapSummary]:
         tried, of_swaps = side_by_side(lambda: swaps.told_intruders(found, plan.release, links, plan.task.distances), cost)
-        household = None if wanted.unlink else links_of_households(found, plan)
-        return (*tried, *([] if household is None else [told_household(found, *household)])), of_swaps
+        return (*tried, *([] if households is None else [told_household(found, *households)])), of_swaps
 
     # Only one of the two may read the file, because a connection to an engine answers one question at a time.
     (intruders, of_swaps), interval = side_by_side(judgement, lambda: interval_after(found, release, after))
@@ -271,7 +290,7 @@ def _judged_swaps(
         analyses=compared_analyses(found, release),
         earlier=held_against(found, release),
         suppression=suppression_summary(wanted, found, release),
-        released=released_state(found, release, after, interval, intruders),
+        released=released_state(found, release, after, interval, intruders, together),
         file=file_utility(found, release, limit=wanted.max_change, treated=draft.treated),
     )
 

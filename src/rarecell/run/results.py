@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from rarecell.data.microdata import Microdata
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.model.protocol import CellModel
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
@@ -31,7 +30,7 @@ from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
 from rarecell.run.beside_keys import NOTHING, Treated
 from rarecell.run.config import RunConfig
 from rarecell.run.models import ModelChoice
-from rarecell.run.roles import Roles
+from rarecell.run.roles import HouseholdFile, KnownFamilies, Roles
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
@@ -47,11 +46,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class HouseholdFindings:
-    """What a run knows about its households: their risk and the model behind it, or why there is none."""
+    """What a run knows about its households: their risk and the file behind it, or why there is none."""
 
     families: Families | None
-    model: CellModel | None
     notes: tuple[str, ...]
+    file: HouseholdFile | None = None
+
+    @property
+    def known(self) -> KnownFamilies | None:
+        """The households of a run that takes intruders to know them; None if it does not, or if their composition is unknown."""
+        if self.families is None or self.file is None or self.file.config.households_known == "no":
+            return None
+        return KnownFamilies(self.families, self.file)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -259,6 +265,10 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json
         if found.families is not None:
             unique, match = found.families.of_records()
             household |= {"household_unique_probability": unique, "household_match_probability": match}
+    of_records: dict[str, Array] = dict(household or {})
+    scenarios = found.roles.scenarios
+    if scenarios is not None and scenarios.knows_families:
+        of_records |= scenarios.per_record()
     first = 0
     for cells in _record_cells(found):
         dropped = np.flatnonzero(cells < 0)
@@ -268,8 +278,7 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json
         piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():
             piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan
-        if household is not None:
-            piece.update({name: values[first : first + len(cells)] for name, values in household.items()})
+        piece.update({name: values[first : first + len(cells)] for name, values in of_records.items()})
         first += len(cells)
         yield piece
 

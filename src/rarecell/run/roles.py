@@ -6,11 +6,12 @@ the same kind as the run's own, so that their numbers are those of separate runs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.crossing import wider_table
@@ -30,13 +31,15 @@ from rarecell.outcome.words import number
 from rarecell.risk.areas import area_levels, finest_safe
 from rarecell.risk.attributes import AttributeRisk, Groups, attribute_risk
 from rarecell.risk.doubles import Doubles, household_doubles, record_doubles
-from rarecell.risk.records import RecordRisk
+from rarecell.risk.families import Families, FamilyRisk
+from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.risk.register import RegisterCounts, register_counts
 from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import models
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.household_rows import HouseholdRows, find_layout
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Frame
@@ -68,16 +71,19 @@ class Roles:
         """Further columns of the risk file: a value for each cell of the keys."""
         found: dict[str, Array] = {}
         if self.scenarios is not None:
-            names = np.array([*(one.name for one in self.scenarios.each), ""], dtype=object)
-            found["worst_scenario"] = names[self.scenarios.worst]
-            found["worst_probability"] = self.scenarios.worst_probability
+            found |= self.scenarios.of_cells()
         if self.register is not None:
             found["population_count"] = self.register.population_count
         return found
 
 
-def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None) -> Roles:
-    """Find everything that the roles of the columns ask for, beyond the risk of the keys; ``register`` is a frame."""
+def find_roles(
+    data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None, families: KnownFamilies | None = None
+) -> Roles:
+    """Find everything that the roles of the columns ask for, beyond the risk of the keys; ``register`` is a frame.
+
+    Where intruders are taken to know the ``families``, areas and scenarios are judged by the larger risk, alone or with the family.
+    """
     held = risk.table.record_cell is not None
     areas: tuple[AreaLevelSummary, ...] = ()
     of_levels: list[RecordRisk] = []
@@ -88,7 +94,13 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register
 
     if data.areas:
         table = wider_table(data, data.areas, records=held)
-        areas = area_levels(table, data.areas, risk_of=remembered, threshold=config.threshold)
+        areas = area_levels(
+            table,
+            data.areas,
+            risk_of=remembered,
+            threshold=config.threshold,
+            with_household=None if families is None else families.at_areas(),
+        )
     attributes = {name: attribute_risk(Groups.of(wider_table(data, [name], records=held), name)) for name in config.sensitive}
     scenarios = None
     if config.scenario:
@@ -105,6 +117,8 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register
         counts = register_counts(data, people, table=data.table(records=held), settings=settings)
         if scenarios is not None:
             scenarios = replace(scenarios, each=tuple(one.known_by(counts) for one in scenarios.each))
+    if scenarios is not None and families is not None:
+        scenarios = replace(scenarios, each=tuple(replace(one, family=families.known_by(one.keys)) for one in scenarios.each))
     return Roles(areas, attributes, scenarios, counts, tuple(of_levels))
 
 
@@ -152,16 +166,22 @@ def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
 def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSummary:
     """Add to the summary of the risk what was found for the roles."""
     safe = finest_safe(roles.areas) if roles.areas else None
-    above = None
+    above: int | str | None = None
     if roles.scenarios is not None:
-        is_above = roles.scenarios.worst_probability >= risk.threshold
-        above = int(roles.scenarios.table.counts[is_above].sum()) if risk.threshold > 0 else risk.sample_uniques
+        if roles.scenarios.knows_families:
+            highest = roles.scenarios.of_records[0]
+            above = int((highest[highest > 0.0] >= risk.threshold).sum())
+        else:
+            is_above = roles.scenarios.worst_probability >= risk.threshold
+            above = int(roles.scenarios.table.counts[is_above].sum()) if risk.threshold > 0 else risk.sample_uniques
     return replace(
         risk,
         areas=roles.areas,
         finest_safe_area=None if safe is None else safe.column,
         attributes=tuple(found.summary(of_run) for found in roles.attributes.values()),
-        scenarios=() if roles.scenarios is None else tuple(each.summary(risk.threshold) for each in roles.scenarios.each),
+        scenarios=()
+        if roles.scenarios is None
+        else tuple(each.summary(risk.threshold, of_run.table) for each in roles.scenarios.each),
         above_in_a_scenario=above,
         register=None if roles.register is None else of_register(roles.register, of_run, risk.interval),
     )
@@ -211,3 +231,92 @@ def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[D
     if households is not None:
         found.append(household_doubles(keys, households[kept], fraction=fraction))
     return tuple(one for one in found if one is not None)
+
+
+# How likely are families recognised by somebody who knows other columns than all keys?
+
+
+@dataclass(frozen=True, eq=False)
+class KnownFamilies:
+    """The households of a run, for intruders who know other columns than all keys."""
+
+    families: Families
+    file: HouseholdFile
+
+    def known_by(self, keys: Collection[str]) -> FamilyRisk:
+        """The risk from somebody who knows some of the keys of all members."""
+        rows = self.families.rows.known_by(keys)
+        return self.families if rows is self.families.rows else self.file.risk(rows, self.families.register)
+
+    def at_areas(self) -> Callable[[str], NDArray[np.float64]]:
+        """The risk of every record with its household, as if the file were released with one column of areas, or none.
+
+        Areas are nested, so the column of a level says all that coarser levels do.
+        """
+        data = self.file.data
+        others = [key for key in data.keys if key not in data.areas]
+        wide = self.file.rows([*others, *data.areas])
+
+        def at(column: str) -> NDArray[np.float64]:
+            known = [*others, *([column] if column else [])]
+            if set(known) == set(data.keys):
+                return self.families.of_records()[0]
+            return self.file.risk(wide.known_by(known)).of_records()[0]
+
+        return at
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdFile:
+    """The file whose households are assessed, and the run that asks for it."""
+
+    data: Microdata
+    persons: RecordRisk
+    config: RunConfig
+
+    def rows(self, columns: Sequence[str]) -> HouseholdRows:
+        """The households as rows of some columns, in the layout that suits these."""
+        household = self.data.household_codes()
+        assert household is not None
+        codes, categories = self.data.column_codes(columns)
+        ordered = {c.key: c.is_ordered for c in self.persons.table.categories}
+        categories = tuple(replace(c, is_ordered=ordered.get(c.key, c.is_ordered)) for c in categories)
+        before = named_order(self.data, self.config)
+        return find_layout(codes, categories, household, before=before).rows(codes, household, before=before)
+
+    def risk(self, rows: HouseholdRows, register: RegisterCounts | None = None) -> FamilyRisk:
+        """The risk of household rows under a model of the run's kind; ``register`` has the households of the population."""
+        table, population = households_in_population(rows, self.data, self.persons, self.config)
+        table = models.with_resolutions(table, self.config.resolution)
+        model = models.risk_model(table, replace(self.config, cliques=()))
+        sampling = "srs" if table.weights is None else "weights"
+        of_rows = record_risk(table, model, population=population, sampling=sampling, form=self.config.form)
+        return FamilyRisk(rows, of_rows, model, None if register is None else register.among(table))
+
+
+def named_order(data: Microdata, config: RunConfig) -> tuple[NDArray[np.int64], ...]:
+    """Ranks of the records by the columns that the user named for the order of the members."""
+    if not config.household_order:
+        return ()
+    codes, _ = data.column_codes(config.household_order)
+    return tuple(codes[:, k].astype(np.int64) for k in range(codes.shape[1]))
+
+
+def households_in_population(
+    rows: HouseholdRows, data: Microdata, risk: RecordRisk, config: RunConfig
+) -> tuple[ContingencyTable, float]:
+    """The table of the rows, with weights if records have them, and the number of households of the population.
+
+    A household stands for as many households as its members stand for persons on average. Without weights the number of
+    households is that of the persons, times households by records of the file.
+    """
+    weights = data.record_weights()
+    if weights is None and config.strata is not None and risk.table.record_cell is not None:
+        weights = np.append(risk.design.weight, 0.0)[risk.table.record_cell]
+    if weights is None:
+        n_records = int(rows.members.size.sum()) + rows.members.n_inmates
+        return rows.table, max(risk.population * rows.members.n_households / n_records, float(rows.members.n_households))
+    table = rows.weighed(weights)
+    assert table.weights is not None
+    scale = 1.0 if config.population is None else config.population / float(weights.sum())
+    return table, max(scale * float(table.weights.sum()), float(table.n_records))

@@ -283,8 +283,8 @@ def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, spari
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
     has_several, risk, register = found.roles.scenarios is not None, risk_as_known(found), reporting_register(found)
-    if found.known_families is not None and not has_several and not wanted.households:
-        families, target_of_families = planned_families(wanted, found, task, risk, _untouched(task), progress)
+    if found.known_families is not None and not wanted.households:
+        families, target_of_families = planned_families(wanted, found, task, risk, register, _untouched(task), progress)
         return Planned(families, target_of_families)
     if wanted.has_target and (has_several or wanted.households):
         reached = reach_for_all(wanted, found, task, risk, register, progress)

@@ -196,6 +196,11 @@ def plan_family_swaps(
     progress : Progress, optional
         Receiver of progress reports.
     """
+    return as_records(task, plan_rows(task, households, progress=progress), requested)
+
+
+def plan_rows(task: FamilyTask, households: NDArray[np.int64], *, progress: Progress = SILENT) -> SwapPlan:
+    """The same plan between rows of households."""
     of_rows = plan_task(replace(task.households, rings=False), households, progress=progress)
     for turn in range(MOST_ROUNDS):
         broken = breaks_a_rule(task, of_rows)
@@ -209,7 +214,7 @@ def plan_family_swaps(
     done = np.isin(households, kept.rows)
     known = {each.record: each.reason for each in of_rows.unswapped}
     left = tuple(Unswapped(row, known.get(row, RULE_BROKEN)) for row in households[~done].tolist())
-    return as_records(task, replace(kept, requested=of_rows.requested, unswapped=left), requested)
+    return replace(kept, requested=of_rows.requested, unswapped=left)
 
 
 def _planned_again(

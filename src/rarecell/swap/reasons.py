@@ -27,6 +27,7 @@ TAKEN = "all possible partners take part in other swaps"
 EXPOSED = "every partner that was found leaves the person nearest to the new values"
 LEFT_ALONE = "the records that shared its values were swapped away"
 NOT_ASKED_FOR = "no protection was asked for"
+FAMILY_KNOWN = "its household is still found by whoever knows the family"
 
 _COARSER = "release a coarser key (--recode) or blank values (--suppress-rest)"
 _REMEDIES = {
@@ -34,6 +35,7 @@ _REMEDIES = {
     FIXED_BY_KEEP: f"keep fewer tables (--keep), {_COARSER}",
     CONSTRAINED: f"allow more partners (--within, --never-swap, rules in run.toml), {_COARSER}",
     NO_HOUSEHOLD: f"swap single records instead of households, {_COARSER}",
+    FAMILY_KNOWN: "drop the household number (--unlink), release coarser keys (--recode), or protect more records (a lower --risk-above)",
     NOT_ASKED_FOR: f"protect more records (a lower --risk-above), {_COARSER}",
 }
 
@@ -108,4 +110,33 @@ def remaining_records(plan: SwapPlan, after: RiskAfter, threshold: float) -> Rem
         risk[order],
         (np.arange(len(rows)) >= len(cell))[order],
         tuple(reasons[place] for place in order.tolist()),
+    )
+
+
+def with_families(alone: Remaining, plan: SwapPlan, together: NDArray[np.float64], threshold: float) -> Remaining:
+    """The same list with records whose household is recognised, riskiest first.
+
+    ``together`` is the larger risk of every record, alone or with its household. A record that is at risk alone keeps its reason.
+    """
+    own = np.zeros(len(together))
+    own[alone.rows] = alone.risk
+    at_risk = np.flatnonzero((together >= threshold) & (together > 0.0) & (own < threshold))
+    table, is_swapped = plan.table, np.isin(at_risk, plan.rows)
+    cells = table.cells[table.cell_of(at_risk)]
+    place = {row: position for position, row in enumerate(plan.rows.tolist())}
+    moved = np.array([place[row] for row in at_risk[is_swapped].tolist()], dtype=np.int64)
+    cells[is_swapped] = plan.new_cells[moved]
+    known = {left.record: left.reason for left in plan.unswapped}
+    reasons = [known.get(row, FAMILY_KNOWN) for row in at_risk.tolist()]
+    others = ~np.isin(alone.rows, at_risk)
+    rows = np.concatenate([alone.rows[others], at_risk])
+    risk = np.concatenate([np.maximum(alone.risk[others], together[alone.rows[others]]), together[at_risk]])
+    every = [*(reason for reason, stays in zip(alone.reasons, others.tolist(), strict=True) if stays), *reasons]
+    order = np.lexsort((rows, -risk))
+    return Remaining(
+        rows[order],
+        np.concatenate([alone.cells[others], cells])[order],
+        risk[order],
+        np.concatenate([alone.swapped[others], is_swapped])[order],
+        tuple(every[position] for position in order.tolist()),
     )

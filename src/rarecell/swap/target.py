@@ -128,7 +128,7 @@ def plan_to_target(
         The plan, and whether it meets the target.
     """
     intruder = register or task.register_of(risk)
-    records = _first_choice(risk, target)
+    records = first_choice(risk, target)
     for _ in range(MOST_ATTEMPTS):
         plan = plan_task(task, records, progress=progress)
         links = plan.links(intruder)
@@ -207,7 +207,7 @@ def spread_evenly(order: NDArray[np.int64], is_decoy: NDArray[np.bool_], seed: i
     return np.concatenate([others, decoys])[np.argsort(turn, kind="stable")]
 
 
-def _first_choice(risk: RecordRisk, target: SwapTarget) -> NDArray[np.int64]:
+def first_choice(risk: RecordRisk, target: SwapTarget) -> NDArray[np.int64]:
     """The riskiest records, as many as would be enough if every swap removed only its own risk."""
     chosen = np.zeros(0, dtype=np.int64) if target.max_record_risk is None else risk.above(target.max_record_risk)
     ranked = risk.riskiest(risk.n_sample_uniques)

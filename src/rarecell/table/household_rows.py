@@ -15,7 +15,7 @@ row, and their members count as persons.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -101,7 +101,7 @@ class Layout:
 
     @property
     def n_places(self) -> int:
-        return 1 + max(column.place for column in self.columns)
+        return 1 + max((column.place for column in self.columns), default=0)
 
     @property
     def placed_by(self) -> tuple[str, ...]:
@@ -261,6 +261,18 @@ class HouseholdRows:
         lives = members.of_record >= 0
         mean = np.bincount(members.of_record[lives], weights=weights[lives]) / members.size
         return ContingencyTable.from_codes(self.codes, self.layout.categories(), weights=mean)
+
+    def known_by(self, keys: Collection[str]) -> HouseholdRows:
+        """The rows as somebody sees them who knows the size and some of the keys.
+
+        Members keep the places that all keys give them, so households are told apart slightly better than by these keys alone.
+        """
+        names = [None if column.key < 0 else self.layout.keys[column.key].key for column in self.layout.columns]
+        seen = [k for k, name in enumerate(names) if name is None or name in keys]
+        if len(seen) == len(names):
+            return self
+        layout = replace(self.layout, columns=tuple(self.layout.columns[k] for k in seen))
+        return replace(self, layout=layout, codes=np.asfortranarray(self.codes[:, seen]))
 
     @property
     def n_beyond(self) -> int:

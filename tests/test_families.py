@@ -251,13 +251,91 @@ def test_the_riskiest_family_is_explained_by_what_nobody_else_has(assessed: rc.r
     families = assessed.families
     assert families is not None
     for row in families.riskiest(5).tolist():
-        columns = list(families.telling_columns(row))
+        columns = list(families.rows.telling_columns(row))
         alike = (families.rows.codes[:, columns] == families.rows.codes[row, columns]).all(axis=1)
         assert alike.sum() == 1
         for left_out in columns:
             fewer = [k for k in columns if k != left_out]
             assert not fewer or (families.rows.codes[:, fewer] == families.rows.codes[row, fewer]).all(axis=1).sum() > 1
-        assert families.sentence_of(row).startswith("No other household of the file has")
+        size = families.size[row]
+        assert families.rows.why_alone(row).startswith(f"Of 500 households of the file only this one is a household of {size}")
+
+
+def test_a_family_that_has_a_double_says_so() -> None:
+    codes = np.array([[0, 4, 0], [1, 2, 1]] * 2 + [[0, 1, 1]], dtype=np.int32)
+    home = np.array([1, 1, 2, 2, 3])
+    rows = find_layout(codes, CATEGORIES, home).rows(codes, home)
+    assert rows.why_alone(0) == "1 other household of the file has the same members, as far as the keys tell."
+    assert rows.why_alone(2).startswith("Of 3 households of the file only this one is a household of 1")
+
+
+# ---------------------------------------------------------------------- intruders who know other columns
+
+
+def _with_towns(frame: pa.Table) -> pa.Table:
+    """Every household in one of four towns of two regions."""
+    town = frame["home"].to_numpy() % 4
+    regions = np.array(["east", "west"])[town // 2]
+    return frame.append_column("region", pa.array(regions)).append_column("town", pa.array([f"town {t}" for t in town]))
+
+
+def test_areas_and_groups_count_records_by_the_larger_risk(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, sample = (_with_towns(frame) for frame in homes)
+    options = {"keys": ["relation", "age", "sex"], "population": len(population), "household": "home", "geography": "region>town"}
+    found = rc.assess(sample, **options)
+    without, region, town = found.summary.risk.areas
+    families = found.summary.risk.families
+    assert without.expected_recognised == pytest.approx(families.expected_records)
+    assert without.above_threshold == families.records_above_threshold
+    # A finer area tells more, and a separate run with the area as a key says the same.
+    assert families.expected_records < region.expected_recognised < town.expected_recognised
+    with_town = rc.assess(sample, **{**options, "keys": ["relation", "age", "sex", "town"], "geography": None})
+    assert town.expected_recognised == pytest.approx(with_town.summary.risk.families.expected_records, rel=0.01)
+    assert sum(area.expected_recognised for area in town.areas) == pytest.approx(town.expected_recognised)
+    assert sum(area.above_threshold for area in town.areas) == town.above_threshold
+    larger = found.families.larger(found.risk.per_record()["unique_probability"])
+    for group in found.summary.groups:
+        if group.key == "sex":
+            belongs = np.array(sample["sex"].to_pylist()).astype(str) == group.level
+            assert group.expected_recognised == pytest.approx(larger[belongs].sum())
+    unknown = rc.assess(sample, households_known="no", **options).summary
+    assert unknown.risk.areas[0].expected_recognised is None
+    assert unknown.risk.areas[0].above_threshold == unknown.risk.records_above_threshold
+    assert all(group.expected_recognised is None for group in unknown.groups)
+
+
+def test_a_scenario_knows_families_by_its_own_keys(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, sample = homes
+    options = {"population": len(population), "household": "home", "register": population, "threshold": 0.9}
+    found = rc.assess(
+        sample, keys=["relation", "age", "sex"], scenario={"ages": ["age"], "all": ["relation", "age", "sex"]}, **options
+    )
+    ages, every = found.summary.risk.scenarios
+    whole = found.summary.risk.families
+    assert every.records_above_threshold == whole.records_above_threshold
+    # Members keep the places that all keys give them: the number of households alone by their ages is not below the truth.
+    alone = naive.unique_households([[row[1]] for row in _coded(population)], population["home"].to_pylist(), LARGEST_FAMILY)
+    true = int(np.isin(sample["home"].to_numpy(), [*alone]).sum())
+    assert true <= ages.records_above_threshold <= whole.records_above_threshold
+    columns = found.to_frame()
+    assert columns["worst_probability"].to_numpy().max() == pytest.approx(max(ages.highest, every.highest))
+    assert (columns["worst_probability"].to_numpy() >= 0.9).sum() == found.summary.risk.above_in_a_scenario
+
+
+def test_a_record_is_explained_with_its_family(homes: tuple[pa.Table, pa.Table], tmp_path, capsys) -> None:
+    population, sample = homes
+    pq.write_table(sample, tmp_path / "homes.parquet")
+    options = {"keys": ["relation", "age", "sex"], "population": len(population), "household": "home"}
+    found = rc.assess(str(tmp_path / "homes.parquet"), out=tmp_path / "run", **options)
+    record = int(np.argmax(found.families.of_records()[0]))
+    with pytest.raises(SystemExit):
+        main(["explain", str(tmp_path / "run"), "--record", str(record + 1)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"Its family is the only one of its kind in the population with probability {found.families.of_records()[0][record]:.3f}"
+        in told
+    )
+    assert "only this one is a household of" in told
 
 
 def test_the_command_writes_families(homes: tuple[pa.Table, pa.Table], tmp_path, capsys) -> None:

@@ -14,7 +14,7 @@ from rarecell.errors import BadInput
 from rarecell.intruder.household import FAR, household_distances, household_links, household_release
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
-from rarecell.run.households import put_together, reporting_register
+from rarecell.run.households import links_after, put_together, reporting_register
 from rarecell.swap.families import FamilyPlan
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
@@ -195,6 +195,33 @@ def test_a_target_counts_households(sample: pa.Table, population: pa.Table) -> N
     assert reached.target is not None
     assert "household" in reached.target.sentence
     assert reached.intruder("household").after < reached.intruder("household").before
+    # A target is met if it holds in the numbers that are reported, of persons and of households.
+    links = max(reached.intruder("household").after, reached.risk_after.expected_correct_matches)
+    assert reached.target.met == (links <= 40.0)
+
+
+def test_what_stays_at_risk_counts_families(done: rc.run.results.Protection) -> None:
+    swap, families = done.summary.swap, done.assessment.known_families
+    assert families is not None
+    links = links_after(done.assessment, families, done.plan.release)
+    of_records = families.rows.members.spread(links.risk_after())
+    assert swap.released.records_above_threshold >= (of_records >= 0.2).sum()
+    assert sum(one.records for one in swap.remaining) == swap.released.records_above_threshold
+    assert len(done.remaining) == swap.released.records_above_threshold
+    for key in ("region", "sex"):
+        groups = [group for group in done.summary.groups if group.key == key]
+        before, after = (sum(getattr(group, name) for group in groups) for name in ("expected", "expected_after"))
+        assert before == pytest.approx(done.summary.risk.families.expected_records)
+        assert after < 0.5 * before
+
+
+def test_scenarios_are_protected_by_swaps_between_households(sample: pa.Table, population: pa.Table) -> None:
+    intruders = {"ages": ["age", "sex"], "place": ["relation", "age", "region"]}
+    done = rc.protect(sample, keys=KEYS, population=len(population), household="home", scenario=intruders, risk_above=0.3, seed=2)
+    assert isinstance(done.plan, FamilyPlan)
+    for before, after in zip(done.summary.risk.scenarios, done.summary.swap.scenarios, strict=True):
+        assert before.expected_recognised > before.expected_population_uniques
+        assert after.expected_recognised < before.expected_recognised
 
 
 def test_the_command_writes_what_families_gain(sample: pa.Table, population: pa.Table, tmp_path: Path) -> None:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.summary import Reliability
-from rarecell.outcome.words import counted, listed, percent
+from rarecell.outcome.words import counted, percent
 from rarecell.risk.interval import RiskInterval
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts
 from rarecell.table.categories import Categories
-from rarecell.table.household_rows import NOBODY, HouseholdRows, Members, householder
+from rarecell.table.household_rows import HouseholdRows, Members, householder
 
 Floats = NDArray[np.float64]
 
@@ -104,37 +104,6 @@ class FamilyRisk:
         """Rows of the ``k`` households most likely to be unique; larger ones first among equals."""
         order = np.lexsort((np.arange(len(self.size)), -self.size, -self.unique_probability))
         return order[: max(k, 0)][self.unique_probability[order[: max(k, 0)]] > 0.0]
-
-    def telling_columns(self, row: int) -> tuple[int, ...]:
-        """A smallest set of columns, none of which can be left out, that no other household of the file shares with this one.
-
-        Columns are left out one by one, those with the commonest values first.
-        """
-        codes = self.rows.codes
-        differs = codes != codes[row]
-        differs[row] = True
-        n_alike = (~differs).sum(axis=0)
-        kept = list(range(codes.shape[1]))
-        for column in np.argsort(-n_alike, kind="stable").tolist():
-            fewer = [k for k in kept if k != column]
-            if fewer and differs[:, fewer].any(axis=1).all():
-                kept = fewer
-        return tuple(kept)
-
-    def sentence_of(self, row: int) -> str:
-        """Why a household is recognised, with its values: for internal use only."""
-        columns, categories = self.rows.layout.columns, self.rows.table.categories
-        told: dict[int, list[str]] = {}
-        for k in self.telling_columns(row):
-            label = categories[k].shown[self.rows.codes[row, k]]
-            name = columns[k].name if columns[k].place < 0 else self.rows.layout.keys[columns[k].key].key
-            told.setdefault(columns[k].place, []).append(f"{name} {label}")
-        parts = [
-            ", ".join(values) if place < 0 else f"a member {place + 1} of {', '.join(values)}"
-            for place, values in sorted(told.items())
-            if not all(value.endswith(f" {NOBODY}") for value in values)
-        ]
-        return f"No other household of the file has {listed(parts)}." if parts else "No other household of the file has its size."
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -362,7 +362,7 @@ class _Planning:
         return AfterFamilies(persons, tuple(links_after(found, view, plan.release) for view in family_views(found)))
 
 
-MOST_ATTEMPTS = 6
+MOST_ATTEMPTS = 3
 """Number of plans, each for more households, that are made for a target."""
 
 
@@ -418,6 +418,8 @@ def _to_target(planning: _Planning, risk: RecordRisk, register: Register, target
         if after.meets(target) or not len(waiting) or attempt + 1 == MOST_ATTEMPTS:
             break
         above = 0 if target.max_record_risk is None else np.count_nonzero(left > target.max_record_risk)
+        if not above and target.max_population_uniques is None and target.max_correct_links is None:
+            break
         chosen = np.union1d(chosen, waiting[: max(above, len(chosen) // 4, 10)])
     points = frontier(risk, plan, plan.links(register))
     return plan, TargetPlan(plan, after.persons[0], after.meets(target), points, _target_sentence(plan, after, target))

@@ -276,13 +276,7 @@ class HouseholdFile:
 
     def rows(self, columns: Sequence[str]) -> HouseholdRows:
         """The households as rows of some columns, in the layout that suits these."""
-        household = self.data.household_codes()
-        assert household is not None
-        codes, categories = self.data.column_codes(columns)
-        ordered = {c.key: c.is_ordered for c in self.persons.table.categories}
-        categories = tuple(replace(c, is_ordered=ordered.get(c.key, c.is_ordered)) for c in categories)
-        before = named_order(self.data, self.config)
-        return find_layout(codes, categories, household, before=before).rows(codes, household, before=before)
+        return household_rows(self.data, self.config, columns, {c.key: c.is_ordered for c in self.persons.table.categories})
 
     def risk(self, rows: HouseholdRows, register: RegisterCounts | None = None) -> FamilyRisk:
         """The risk of household rows under a model of the run's kind; ``register`` has the households of the population."""
@@ -292,6 +286,20 @@ class HouseholdFile:
         sampling = "srs" if table.weights is None else "weights"
         of_rows = record_risk(table, model, population=population, sampling=sampling, form=self.config.form)
         return FamilyRisk(rows, of_rows, model, None if register is None else register.among(table))
+
+
+def household_rows(
+    data: Microdata, config: RunConfig, columns: Sequence[str], is_ordered: Mapping[str, bool] | None = None
+) -> HouseholdRows:
+    """The households of a file as rows of some columns; ``is_ordered`` says which of them were found to be ordered."""
+    household = data.household_codes()
+    assert household is not None
+    codes, categories = data.column_codes(columns)
+    if is_ordered is None:
+        is_ordered = {c.key: c.is_ordered for c in data.table(records=True).categories}
+    categories = tuple(replace(c, is_ordered=is_ordered.get(c.key, c.is_ordered)) for c in categories)
+    before = named_order(data, config)
+    return find_layout(codes, categories, household, before=before).rows(codes, household, before=before)
 
 
 def named_order(data: Microdata, config: RunConfig) -> tuple[NDArray[np.int64], ...]:

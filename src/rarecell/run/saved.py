@@ -34,6 +34,7 @@ from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.folder import finish_publishing
 from rarecell.run.inputs import read
+from rarecell.run.roles import household_rows
 from rarecell.run.swaps import rules_for_swaps
 from rarecell.swap import pairs
 from rarecell.swap.pairs import CandidateList, candidates
@@ -42,6 +43,7 @@ from rarecell.swap.units import coded_columns
 from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
+from rarecell.table.household_rows import LARGEST_FAMILY
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame, ReadJson
@@ -170,6 +172,7 @@ class RecordStory:
     enough: tuple[tuple[str, ...], ...]
     household_probability: float | None = None
     was_swapped: bool | None = None
+    family: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         who = f"Record {self.record + 1:,} (counted from 1)"
@@ -188,6 +191,7 @@ class RecordStory:
         if self.enough:
             sets = "; ".join(listed(list(names)) for names in self.enough[:5])
             parts.append(f"To single it out in the file, it is enough to know: {sets}.")
+        parts += self.family
         if self.household_probability is not None:
             parts.append(
                 f"With probability {abs(self.household_probability):.3f} at least one member of its household is alone in the population."
@@ -237,7 +241,7 @@ def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateLis
 
 def explain_record(folder: str | Path, record: int) -> RecordStory:
     """Explain why a record of a finished run is risky."""
-    _, _, table, model = _of_run(folder)
+    _, data, table, model = _of_run(folder)
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
     try:
@@ -259,12 +263,35 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
         tuple(tuple(names) for names in unsafe_combinations(table).of_cell(cell)) if alone else (),
         stored.get("household_probability"),
         _was_swapped(Path(folder), record),
+        _family_of(folder, data, record, stored),
     )
 
 
+def _family_of(folder: str | Path, data: Microdata, record: int, stored: ReadJson) -> tuple[str, ...]:
+    """What is known of a record's family: how likely it is the only one of its kind, and by what; empty without households."""
+    unique, match = stored.get("household_unique_probability"), stored.get("household_match_probability")
+    if unique is None or match is None:
+        return ()
+    config = RunConfig.read(Path(folder) / "run.toml")
+    rows = household_rows(data, config, data.keys)
+    row = int(rows.members.of_record[record])
+    if row < 0:
+        return (f"It lives in a household of more than {LARGEST_FAMILY} members, who are not known as a family.",)
+    told = f"Its family is the only one of its kind in the population with probability {unique:.3f}, and a match with it would be right with probability {match:.3f}."
+    unknown = " Nobody is taken to know that, as the run says (--households-known no)." if config.households_known == "no" else ""
+    return (f"{told}{unknown}", rows.why_alone(row))
+
+
 def _stored_risk(path: Path, record: int) -> dict[str, float]:
-    """What is known of a record; the household risk where the run has it."""
-    wanted = {"cell_count", "unique_probability", "match_probability", "household_probability"}
+    """What is known of a record; the risk of its household where the run has it."""
+    wanted = {
+        "cell_count",
+        "unique_probability",
+        "match_probability",
+        "household_probability",
+        "household_unique_probability",
+        "household_match_probability",
+    }
     columns = [name for name in pq.ParquetDataset(path).schema.names if name in wanted]
     found: dict[str, float] = pq.read_table(path, columns=columns).slice(record, 1).to_pylist()[0]
     return found

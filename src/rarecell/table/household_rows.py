@@ -15,7 +15,7 @@ row, and their members count as persons.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import MAX_VERTICES
-from rarecell.outcome.words import counted, number, verb
+from rarecell.outcome.words import counted, listed, number, verb
 from rarecell.table.contingency import Categories, ContingencyTable
 
 Codes = NDArray[np.int32]
@@ -279,6 +279,70 @@ class HouseholdRows:
         """Number of members who have no place in the rows and are known by their number alone."""
         return int(np.maximum(self.members.size - self.layout.n_places, 0).sum())
 
+    def telling_columns(self, row: int) -> tuple[int, ...]:
+        """A set of columns, none of which can be left out, that no other household of the file shares with this one.
+
+        Columns are left out one by one, those with the commonest values first. Empty if another household has the same row.
+        """
+        differs = self.codes != self.codes[row]
+        differs[row] = True
+        if not differs.any(axis=1).all():
+            return ()
+        n_alike = (~differs).sum(axis=0)
+        kept = list(range(self.codes.shape[1]))
+        for column in np.argsort(-n_alike, kind="stable").tolist():
+            fewer = [k for k in kept if k != column]
+            if fewer and differs[:, fewer].any(axis=1).all():
+                kept = fewer
+        return tuple(kept)
+
+    def portrait(self, row: int) -> str:
+        """A household in words: its size, what all members share, and each member by the value that places it and its age.
+
+        It has values of records, so it is for internal use only.
+        """
+        return self._described(row, range(len(self.layout.columns)), placing_only=True)
+
+    def why_alone(self, row: int) -> str:
+        """Why a household is alone in the file, with its values, or that it is not; for internal use only."""
+        telling = self.telling_columns(row)
+        if not telling:
+            n = int((self.codes == self.codes[row]).all(axis=1).sum()) - 1
+            return (
+                f"{counted(n, 'other household')} of the file {verb(n, 'has', 'have')} the same members, as far as the keys tell."
+            )
+        return (
+            f"Of {counted(self.members.n_households, 'household')} of the file only this one is {self._described(row, telling)}."
+        )
+
+    def _described(self, row: int, columns: Iterable[int], *, placing_only: bool = False) -> str:
+        """A household by some columns; a member is named by the key that places the householder first, then by these columns."""
+        layout, categories = self.layout, self.table.categories
+        head, *others = [placing.key for placing in layout.order] or [-1]
+        shown = {head, *others[:1]} if placing_only else None
+        at: dict[int, list[tuple[int, str]]] = {}
+        for k in columns:
+            column, code = layout.columns[k], self.codes[row, k]
+            if (
+                column.key >= 0
+                and not (column.place >= 0 and code == 0)
+                and (shown is None or column.place < 0 or column.key in shown)
+            ):
+                at.setdefault(column.place, []).append((column.key, categories[k].labels[code]))
+        who = {(c.place, c.key): k for k, c in enumerate(layout.columns)}
+        told = [f"{layout.keys[key].key} {label}" for key, label in at.pop(-1, [])]
+        for place, values in sorted(at.items()):
+            named = who.get((place, head))
+            first = (
+                f"{layout.keys[head].key} {categories[named].labels[self.codes[row, named]]}"
+                if named is not None
+                else f"member {place + 1}"
+            )
+            rest = [_value(layout.keys[key].key, label) for key, label in values if key != head]
+            told.append(f"{first} {' and '.join(rest)}" if rest else first)
+        size = int(self.members.size[row])
+        return f"a household of {number(size)}" + (f" with {listed(told)}" if told else "")
+
     def sentences(self) -> list[str]:
         """What a reader must know about the rows."""
         members, n_places = self.members, self.layout.n_places
@@ -300,6 +364,11 @@ class HouseholdRows:
                 f"{verb(members.n_institutions, 'is not a family', 'are not families')}: these persons count one by one."
             )
         return told
+
+
+def _value(key: str, label: str) -> str:
+    """A value in words: an age as one says it, others with the name of their key."""
+    return f"aged {label}" if key.casefold() in ("age", "alter", "edad", "âge") else f"with {key} {label}"
 
 
 # ---------------------------------------------------------------------- finding a layout

@@ -25,6 +25,7 @@ from rarecell.errors import Cancelled, RarecellError
 from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.protect import with_choice
+from tests.naive import families as naive_families
 
 CENSUS = str(datasets.census_sample_path())
 KEYS = ",".join(datasets.CENSUS_KEYS)
@@ -145,6 +146,21 @@ def test_the_demo_holds_the_estimate_against_the_truth(demo: tuple[Path, str]) -
     low, high = found["risk"]["interval"]
     assert low <= 179 <= high
     assert (out / "report.html").exists()
+
+
+def test_the_demo_holds_families_against_the_truth(demo: tuple[Path, str]) -> None:
+    out, printed = demo
+    families = read_summary(out)["truth"]["families"]
+    people = datasets.census_households()
+    rows = [tuple(row) for row in zip(*(people[key].to_pylist() for key in families["keys"]), strict=True)]
+    unique = naive_families.unique_households(rows, people["household"].to_pylist(), 12)
+    drawn = set(datasets.census_household_sample(people=people)["household"].to_pylist())
+    # Four places tell apart all but a few of the households that all members do.
+    assert families["population_uniques"] == pytest.approx(len(unique & drawn), rel=0.01)
+    assert families["estimate"] == pytest.approx(families["population_uniques"], rel=0.06)
+    low, high = families["interval"]
+    assert low <= families["population_uniques"] <= high
+    assert f"{families['population_uniques']:,} are the only ones of their kind" in " ".join(printed.split())
 
 
 def test_the_population_of_the_demo_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:

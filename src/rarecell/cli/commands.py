@@ -634,8 +634,10 @@ def demo(**options: Any) -> None:
         result = demo.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, {**options, "fail_above": None})
     if not options["as_json"] and result.summary.truth is not None:
-        click.echo()
-        terminal.say(result.summary.truth.sentence)
+        families = result.summary.truth.families
+        for sentence in (result.summary.truth.sentence, *([] if families is None else [families.sentence])):
+            click.echo()
+            terminal.say(sentence)
 
 
 @main.command()

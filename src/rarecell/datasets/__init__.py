@@ -48,12 +48,12 @@ def census_households() -> pa.Table:
     return census_population().add_column(0, "household", numbers["household"])
 
 
-def census_household_sample(fraction: float = 0.035, seed: int = 1) -> pa.Table:
-    """A sample of whole households, drawn at random without replacement."""
+def census_household_sample(fraction: float = 0.035, seed: int = 1, *, people: pa.Table | None = None) -> pa.Table:
+    """A sample of whole households, drawn at random without replacement; ``people`` is :func:`census_households`, if it is at hand."""
     import numpy as np
     import pyarrow as pa
 
-    people = census_households()
+    people = census_households() if people is None else people
     home = people["household"].to_numpy()
     numbers = np.unique(home)
     picked = np.random.default_rng(seed).choice(numbers, round(fraction * len(numbers)), replace=False)

@@ -400,6 +400,20 @@ class PaperTable(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FamilyTruth(Plain):
+    """Families of a sample of whole households of a known population: how many are the only ones of their kind, told and true."""
+
+    households: int
+    persons: int
+    keys: tuple[str, ...]
+    estimate: float
+    interval: Interval
+    population_uniques: int
+    persons_in_them: int
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Truth(Plain):
     """The truth from a known population, if there is one."""
 
@@ -408,6 +422,7 @@ class Truth(Plain):
     sentence: str = ""
     population_uniques_after: Count | None = None
     correct_matches_after: float | None = None
+    families: FamilyTruth | None = None
 
 
 # ---------------------------------------------------------------------- all of it

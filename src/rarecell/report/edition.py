@@ -89,6 +89,7 @@ def external(summary: RunSummary) -> RunSummary:
             correct_matches_after=None
             if summary.truth.correct_matches_after is None
             else rough_up(summary.truth.correct_matches_after),
+            families=None,
         ),
         as_it_came=summary.as_it_came and _expectations(summary.as_it_came),
         swap=summary.swap and _same_direction(external_swap(summary.swap), summary),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,15 +12,24 @@ from rarecell import datasets
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import try_intruders
+from rarecell.outcome.summary import FamilyTruth
 from rarecell.outcome.verdict import judged
-from rarecell.progress import SILENT, Progress, Stage, Stages
+from rarecell.outcome.words import listed, number, span
+from rarecell.progress import SILENT, OnlyCancelled, Progress, Stage, Stages
 from rarecell.run import assess, files
 from rarecell.run.assess import assessed
-from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.config import Frames, ProtectConfig, RunConfig
 from rarecell.run.protect import choosing, protected
 from rarecell.run.results import Assessment, Protection
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+FAMILY_KEYS = ("relationship", "sex", "age", "marital", "citizenship")
+"""What is taken to be known of every member of a family."""
 
 
 def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT) -> Protection:
@@ -36,8 +46,9 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
     with files.run_folder(out, overwrite) as folder:
         found = assessed(config, stages, wanted=wanted)
         with stages.stage(Stage.TRUTH):
-            everybody = _population(found.table)
-            found = _with_truth(found, everybody)
+            people = datasets.census_households()
+            everybody = _population(people, found.table)
+            found = _with_truth(found, everybody, _families(people, progress))
         result = protected(wanted, found, stages)
         result = _with_truth_after(_with_true_links(result, everybody), everybody)
         if folder is not None:
@@ -46,9 +57,49 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
     return result
 
 
-def _with_truth(found: Assessment, everybody: ContingencyTable) -> Assessment:
+def _families(people: pa.Table, progress: Progress) -> FamilyTruth:
+    """Assess a sample of whole households of the population, and count its families there."""
+    sample = datasets.census_household_sample(people=people)
+    config = RunConfig(
+        input="census households",
+        keys=FAMILY_KEYS,
+        population=datasets.CENSUS_POPULATION,
+        household="household",
+        register="census population",
+    )
+    found = assessed(config, Stages(OnlyCancelled(progress)), Frames(sample, people))
+    families = found.summary.risk.families
+    assert families is not None, "the sample has whole households"
+    assert families.register is not None, "the population names its households"
+    true, persons, estimate = (
+        families.register.population_uniques,
+        families.register.persons,
+        families.expected_population_uniques,
+    )
+    assert isinstance(true, int)
+    assert isinstance(persons, int)
+    assert isinstance(families.households, int)
+    inside = "inside" if families.register.is_inside_interval else "outside"
+    return FamilyTruth(
+        households=families.households,
+        persons=sample.num_rows,
+        keys=FAMILY_KEYS,
+        estimate=estimate,
+        interval=families.interval,
+        population_uniques=true,
+        persons_in_them=persons,
+        sentence=(
+            f"Families are easier to recognise than persons. In a sample of {number(families.households)} whole households of the same "
+            f"population, with {number(sample.num_rows)} persons, {number(true)} are the only ones of their kind by {listed(FAMILY_KEYS)} of "
+            f"all members, with {number(persons)} persons. The estimate was {number(estimate)}, {estimate / true:.2f} "
+            f"times the truth, which lies {inside} the interval of {span(families.interval)}."
+        ),
+    )
+
+
+def _with_truth(found: Assessment, everybody: ContingencyTable, families: FamilyTruth) -> Assessment:
     counts = everybody.counts_of(found.table.cells[found.table.unique_cells])
-    truth = assess.against_truth(found.summary, counts)
+    truth = replace(assess.against_truth(found.summary, counts), families=families)
     return replace(found, summary=judged(replace(found.summary, truth=truth)))
 
 
@@ -79,9 +130,8 @@ def _with_true_links(result: Protection, everybody: ContingencyTable) -> Protect
     return replace(result, summary=judged(replace(result.summary, swap=replace(swap, intruders=told))))
 
 
-def _population(table: ContingencyTable) -> ContingencyTable:
+def _population(population: pa.Table, table: ContingencyTable) -> ContingencyTable:
     """The bundled population, coded by the categories of the sample."""
-    population = datasets.census_population()
     codes = np.empty((population.num_rows, table.n_keys), dtype=np.int32)
     for k, categories in enumerate(table.categories):
         code_of = {level: code for code, level in enumerate(categories.levels)}

@@ -132,9 +132,10 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "participant"]
+    assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "shadow", "participant"]
     shown = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--list", "2"])
-    assert "Somebody who holds the same register and links" in shown.stdout
+    assert "Somebody who holds" in shown.stdout
+    assert "Surer than 0.8" in " ".join(shown.stdout.split())
     assert "counted from 1 in the original (for internal use)" in shown.stdout
     released, original = (str(tmp_path / f"{name}.csv") for name in ("released", "original"))
     found = rc.attack(released, original=original, keys=KEYS, register=str(tmp_path / "register.csv")).likeliest(2)

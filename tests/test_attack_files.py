@@ -195,7 +195,7 @@ def test_what_protect_recodes_and_swaps_is_attacked_as_it_says() -> None:
     told = {one.name: one.after for one in done.summary.swap.intruders}
     found = {one.name: one.after for one in attacked.summary.intruders}
     assert told["nearest"] > 10
-    for name in ("exact", "nearest", "informed"):
+    for name in ("exact", "nearest", "informed", "shadow"):
         assert found[name] == pytest.approx(told[name], rel=0.1)
     assert found["participant"] == pytest.approx(told["participant"])
 

@@ -148,3 +148,52 @@ def informed_links(
         best = is_in and own > 0 and weights.max() <= own * (1 + 1e-8)
         found[row] = 1.0 / (weights >= own * (1 - 1e-8)).sum() if best else 0.0
     return found
+
+
+def suspects(
+    persons: np.ndarray,
+    released: np.ndarray,
+    row: int,
+    true: np.ndarray,
+    moved: set[int],
+    agreed: set[int],
+    ordered: list[bool],
+    levels: list[int],
+) -> dict[tuple[int, ...], tuple[int, bool]]:
+    """People who differ from a released row on exactly the keys ``moved``, by what is known of them, and whether its person is one.
+
+    Known are, by class: people of the cell, rows left in it, how far, mates, mates with a home, and orphans.
+    """
+    people, rows = [tuple(person) for person in persons.tolist()], [tuple(one) for one in released.tolist()]
+    own = rows[row]
+    found: dict[tuple[int, ...], tuple[int, bool]] = {}
+
+    def class_of(number: int, ends: tuple[int, ...]) -> int:
+        return sum(number > end for end in ends)
+
+    for cell in sorted(set(people)):
+        if {k for k in range(len(own)) if cell[k] != own[k]} != moved:
+            continue
+        mates = [mate for mate in rows if all(mate[k] == cell[k] for k in moved) and all(mate[k] == own[k] for k in agreed)]
+        at_home = [mate for mate in mates if tuple(own[k] if k in moved else mate[k] for k in range(len(own))) in people]
+        orphans = [mate for mate in at_home if mate not in people]
+        n_people, n_rows = people.count(cell), rows.count(cell)
+        apart = sum(abs(cell[k] - own[k]) / (levels[k] - 1) for k in moved if ordered[k] and levels[k] > 1)
+        features = (
+            class_of(n_people, (1, 3, 9, 99)),
+            0 if n_rows == 0 else 1 if n_rows < n_people else 2,
+            0 if apart == 0.0 else 1 + sum(apart > end for end in (0.05, 0.15, 0.4)),
+            *(class_of(len(part), (0, 1, 3, 9)) for part in (mates, at_home, orphans)),
+        )
+        number, is_in = found.get(features, (0, False))
+        found[features] = number + n_people, is_in or cell == tuple(true.tolist())
+    return found
+
+
+def logit(claims: list[list[tuple[float, list[int]]]], beta: np.ndarray) -> list[list[float]]:
+    """Probabilities of the suspects of each claim, each given by the number of people and the places in β of its features."""
+    found = []
+    for suspects_of_claim in claims:
+        weight = [people * np.exp(sum(beta[place] for place in places)) for people, places in suspects_of_claim]
+        found.append([one / sum(weight) for one in weight])
+    return found

@@ -12,7 +12,7 @@ are equally near. For K = 0 the last factor is (1−exp(−L))/L. The probabilit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,15 @@ NEGLIGIBLE = 1e-4
 """A chance that is at most this needs no better estimate: ten thousand such claims together would be one link too many."""
 
 
+@dataclass(frozen=True)
+class Sure:
+    """Links whose certainty is above a threshold: number claimed, and expected number of right ones among them."""
+
+    above: float
+    claimed: float
+    right: float
+
+
 @dataclass(frozen=True, eq=False)
 class Links:
     """What an intruder finds in one file.
@@ -60,6 +69,10 @@ class Links:
         95 % interval for the number of right claims.
     distance : str
         Of the distances that were tried, the one with which most is found; empty if distance plays no part.
+    sure : tuple of Sure
+        Links that the intruder can be sure of; empty for an intruder who cannot tell.
+    certainty : ndarray
+        How sure each claim is, 0 for claims that were not tried; empty for an intruder who cannot tell.
     """
 
     name: str
@@ -69,6 +82,8 @@ class Links:
     moved: NDArray[np.bool_]
     interval: tuple[float, float]
     distance: str = ""
+    sure: tuple[Sure, ...] = ()
+    certainty: Floats = field(default_factory=lambda: np.zeros(0))
 
     @property
     def total(self) -> float:

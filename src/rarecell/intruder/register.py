@@ -189,6 +189,10 @@ N_DRAWS = 8
 """Number of draws of the parameters of each network."""
 
 
+MOST_PEOPLE = 2_000_000
+"""Largest number of people drawn for one register."""
+
+
 @dataclass(frozen=True, eq=False)
 class Unseen:
     """The people outside the sample, as far as a model knows them.
@@ -341,6 +345,35 @@ class Register:
         counts = self.known.table.counts + rng.poisson(np.minimum(rates, 1e15))
         elsewhere = replace(one, per_probability=np.zeros_like(one.per_probability), n_draws=self.unseen.n_draws)
         return Register(self.known.with_counts(counts), elsewhere)
+
+    def drawn_people(self, draw: int, n_draws: int) -> ContingencyTable:
+        """One of ``n_draws`` whole registers that the model considers possible.
+
+        1. Numbers in the cells of the file are drawn as in :meth:`drawn`.
+        2. Elsewhere, people are drawn from one network. Its mean rates μ put single persons into too many cells: a cell is occupied with
+           probability E(1−exp(−λ)) over draws of its rate, which is less than 1−exp(−μ). So some of the cells found are emptied
+           again, and the rest hold more people, μ on average as before.
+
+        At most :data:`MOST_PEOPLE` are drawn; where there are more, rare cells are missing, and more is found than is true.
+        """
+        assert self.unseen is not None
+        drawn = self.drawn(draw, n_draws)
+        assert drawn.unseen is not None
+        network, rng = drawn.unseen.model, np.random.default_rng([self.unseen.seed, draw, 29])
+        everybody = self.unseen.elsewhere
+        n_people = min(round(everybody), MOST_PEOPLE)
+        people = ContingencyTable.from_codes(network.sample(n_people, rng), self.known.table.categories)
+        elsewhere = np.flatnonzero(self.known.count_at(people.cells) == 0)
+        cells, counts = people.cells[elsewhere], people.counts[elsewhere] * (everybody / max(n_people, 1))
+        rates, weight = replace(drawn.unseen, n_draws=4, elsewhere=float(n_people)).rates(cells)
+        mean, occupied = weight @ rates, weight @ -np.expm1(-rates)
+        stays = rng.random(len(cells)) * -np.expm1(-mean) <= occupied
+        more = np.maximum(mean / np.maximum(occupied, TINY) + mean / np.expm1(-np.maximum(mean, 1e-12)), 0.0)
+        counts = np.maximum(np.round(counts + rng.poisson(np.minimum(more, 1e15))), 1.0).astype(np.int64)
+        table = drawn.known.table
+        return ContingencyTable.from_counts(
+            np.concatenate([table.cells, cells[stays]]), np.concatenate([table.counts, counts[stays]]), table.categories
+        )
 
     def class_probability(self, cells: Cells) -> Floats:
         """For each cell, the probabilities that its number of people is in each of :data:`CLASSES`, given at least one."""

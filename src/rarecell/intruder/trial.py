@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rarecell.intruder.household import KNOWS as KNOWS_FAMILIES
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, unmoved_chances
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
+from rarecell.intruder.shadow import shadow_links
 from rarecell.release.release import Release
 from rarecell.table.distance import Distances
 
@@ -17,6 +20,10 @@ KNOWS = {
     "exact": "holds a register with the true keys of everybody and links records to persons with the same values",
     "nearest": "holds the same register and links each record to the person whose values are nearest",
     "informed": "holds the same register and also knows how the file was protected: which share of the records moved, and how far",
+    "shadow": (
+        "holds the same register and this program, learns from trial runs, and links each record to the person most likely to have "
+        "become it"
+    ),
     "household": KNOWS_FAMILIES,
     "participant": "holds no register, but knows a person's keys and that the person is in this file",
 }
@@ -76,9 +83,25 @@ def try_intruders(
     if informed.total < nearest.total:
         # Whoever knows how the file was made can also link to the nearest person, and does so where that finds more.
         informed = replace(nearest, name="informed")
+    shadow = shadow_links(release, register)
+    if shadow.total < informed.total:
+        shadow = at_least(shadow, informed)
     return (
         Found("exact", exact, exact_links(release, register, unmoved=unmoved)),
         Found("nearest", exact, nearest),
         Found("informed", exact, informed),
+        Found("shadow", exact, shadow),
         Found("participant", participant_links(original), participant_links(release, distances=distances)),
     )
+
+
+def at_least(shadow: Links, other: Links) -> Links:
+    """The links of another intruder, whose way is open to this one, too; how sure links are is what the shadow runs say."""
+    certainty = np.zeros(len(other.row))
+    place = {row: number for number, row in enumerate(shadow.row.tolist())}
+    known = [(number, place[row]) for number, row in enumerate(other.row.tolist()) if row in place]
+    if known:
+        here, there = (list(part) for part in zip(*known, strict=True))
+        certainty[here] = shadow.certainty[there]
+    interval = min(other.interval[0], shadow.interval[0]), max(other.interval[1], shadow.interval[1])
+    return Links("shadow", other.row, other.link, other.certain, other.moved, interval, certainty=certainty, sure=shadow.sure)

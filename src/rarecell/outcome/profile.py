@@ -171,7 +171,7 @@ PROFILES: Mapping[str, Profile] = {
                 "check it before you rely on it."
             ),
             max_match_risk=0.09,
-            intruders=("exact", "nearest", "informed"),
+            intruders=("exact", "nearest", "informed", "shadow"),
             max_leak=0.5,
         ),
     )

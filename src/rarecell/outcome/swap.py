@@ -24,6 +24,15 @@ class RiskNumbers(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SureLinks(Plain):
+    """Links that an intruder is surer of than ``above``: how many are claimed, and how many of these are expected to be right."""
+
+    above: float
+    claimed: float
+    right: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class IntruderSummary(Plain):
     """Records that an intruder is expected to link to the right person, before and after.
 
@@ -32,7 +41,7 @@ class IntruderSummary(Plain):
     ``after`` are counted in it, and the estimated numbers are what the model expected without it. The intruder ``household`` links
     households; the persons who live in them are counted beside, ``persons_certain`` those in households with no other as near, and
     ``highest`` is the highest chance of a single household. ``distance`` is the one of those tried with which most is found after
-    protection; empty where distance plays no part.
+    protection; empty where distance plays no part. ``sure`` counts the links in the protected file that the intruder can be sure of.
     """
 
     name: str
@@ -51,6 +60,7 @@ class IntruderSummary(Plain):
     persons_certain: float | None = None
     highest: float | None = None
     distance: str = ""
+    sure: tuple[SureLinks, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -437,6 +437,7 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
             persons_after=None if one.persons_after is None else rough_up(one.persons_after),
             persons_certain=None if one.persons_certain is None else rough_up(one.persons_certain),
             highest=None,
+            sure=(),
         )
         for one in intruders
         if one.name != "participant"

@@ -226,6 +226,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ("register", "A list of the population, or of part of it, with names and keys, to which an intruder links records."),
     ("sample unique", "A record whose combination of key values no other record in the file has."),
     ("separator", "What two neighbouring cliques share. Given its variables, the two sides are independent."),
+    (
+        "shadow intruder",
+        "Somebody who holds a register and this program, protects files of their own, learns from them what becomes of whom, and knows how sure each link is. What this intruder finds is the most that anybody could.",
+    ),
     ("structural zero", "A combination of values that cannot occur, such as a married child of five. No swap makes one."),
     (
         "SUDA score",

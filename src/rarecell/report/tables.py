@@ -358,6 +358,7 @@ def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
     for column, values in (
         (text_column("After, 95 % interval"), [_ends(one.interval_after) for one in intruders]),
+        (text_column("Surer than 0.8"), [_sure(one) for one in intruders]),
         (Column("After, in truth", persons), [one.true_after for one in intruders]),
         (Column("Persons, before", persons), [one.persons_before for one in intruders]),
         (Column("Persons, after", persons), [one.persons_after for one in intruders]),
@@ -372,6 +373,12 @@ def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
 
 def _measured(intruder: IntruderSummary) -> str:
     return f"; most is found with distances {intruder.distance}" if intruder.distance else ""
+
+
+def _sure(intruder: IntruderSummary) -> str | None:
+    """Links that an intruder can be sure of, and how many of them are right."""
+    sure = next((one for one in intruder.sure if one.above == 0.8), None)
+    return None if sure is None else f"{persons(sure.claimed)}, {persons(sure.right)} right"
 
 
 def _ends(interval: tuple[float, ...]) -> str | None:

@@ -24,7 +24,7 @@ from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, TargetSummary
+from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, SureLinks, TargetSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
@@ -391,6 +391,7 @@ def told_intruder(found: Found) -> IntruderSummary:
         interval_before=found.before.interval,
         interval_after=found.after.interval,
         distance=found.after.distance,
+        sure=tuple(SureLinks(above=one.above, claimed=one.claimed, right=one.right) for one in found.after.sure),
     )
 
 

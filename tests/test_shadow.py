@@ -1,0 +1,227 @@
+"""The shadow intruder beside plain loops over everybody, and what must hold for its certainties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell import datasets
+from rarecell._kernels import shadow as kernels
+from rarecell._kernels.shadow import Choices
+from rarecell.intruder.register import Register
+from rarecell.intruder.shadow import (
+    RIDGE,
+    Moves,
+    _guessed,
+    _hashed_places,
+    fitted,
+    learned,
+    rising,
+    shadow_links,
+    suspects_of,
+)
+from rarecell.intruder.shadow import Tried as TriedClaims
+from rarecell.intruder.trial import try_intruders
+from rarecell.release.release import Claims, Release
+from tests.naive import intruder as naive
+from tests.strategies_intruder import Attack, attacks
+
+FEW = settings(max_examples=40, deadline=None)
+
+
+def release_of(attack: Attack) -> Release:
+    return Release.of_codes(attack.original, attack.released, attack.categories)
+
+
+@given(attacks(), st.data())
+@FEW
+def test_suspects_and_mates_beside_a_loop_over_everybody(attack: Attack, data: st.DataObject) -> None:
+    n_keys = len(attack.categories)
+    moved = data.draw(st.sets(st.integers(0, n_keys - 1), min_size=1))
+    agreed = data.draw(st.sets(st.integers(0, n_keys - 1))) - moved
+    ordered, levels = [c.is_ordered for c in attack.categories], [c.n_levels for c in attack.categories]
+    spread = np.array([n - 1.0 if is_ordered else np.inf for is_ordered, n in zip(ordered, levels, strict=True)])
+    claims = Claims(np.arange(len(attack.original)), attack.original, attack.released)
+    people, file = (_hashed_places(attack.table(codes)) for codes in (attack.register, attack.released))
+    mask, of_agreed = (sum(1 << k for k in keys) for keys in (moved, agreed))
+    found = suspects_of(people, file, claims, mask, of_agreed, spread)
+    features = np.stack(kernels.features_of(found.features), axis=1)
+    for row in range(len(claims)):
+        expected = naive.suspects(attack.register, attack.released, row, attack.original[row], moved, agreed, ordered, levels)
+        if any(naive_mates > 3 for *_, naive_mates, _, _ in expected):
+            # Beyond a dozen rows no further mates are looked at.
+            continue
+        own = found.owner == row
+        listed = {
+            tuple(one): (int(n), bool(is_in))
+            for one, n, is_in in zip(features[own].tolist(), found.people[own], found.is_truth[own], strict=True)
+        }
+        assert listed == expected
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> tuple[Choices, list[list[tuple[float, list[int]]]]]:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = rng.integers(1, 5, draw(st.integers(1, 12)))
+    end, n = np.cumsum(sizes), int(sizes.sum())
+    features = rng.integers(-1, 6, (n, 3)).astype(np.int16)
+    people = rng.integers(1, 5, n)
+    truth = np.array([int(rng.integers(last - size, last)) for last, size in zip(end, sizes, strict=True)])
+    plain = [
+        [(float(people[j]), [int(f) for f in features[j] if f >= 0]) for j in range(last - size, last)]
+        for last, size in zip(end.tolist(), sizes.tolist(), strict=True)
+    ]
+    return Choices(
+        end.astype(np.int64), features, np.log(people.astype(float)), truth.astype(np.int64), rng.random(len(end)) + 0.5
+    ), plain
+
+
+@given(choices(), st.integers(0, 2**32 - 1))
+@FEW
+def test_probabilities_and_their_slope_beside_plain_sums(made: tuple, seed: int) -> None:
+    given_choices, plain = made
+    beta = np.random.default_rng(seed).normal(size=6)
+    probability = np.empty(len(given_choices.log_people))
+    value = kernels.probabilities(given_choices, beta, probability)
+    expected = naive.logit(plain, beta)
+    assert probability.tolist() == pytest.approx([p for claim in expected for p in claim])
+    assert value == pytest.approx(float(given_choices.weight @ np.log(probability[given_choices.truth])))
+    gradient, curvature = np.zeros(6), np.zeros((6, 6))
+    kernels.slope(given_choices, probability, gradient, curvature)
+    small, room = 1e-5, np.empty_like(probability)
+    for place in range(6):
+        step = np.zeros(6)
+        step[place] = small
+        up, down = (kernels.probabilities(given_choices, beta + sign * step, room) for sign in (1.0, -1.0))
+        assert gradient[place] == pytest.approx((up - down) / (2 * small), abs=1e-5)
+        slopes = []
+        for sign in (1.0, -1.0):
+            kernels.probabilities(given_choices, beta + sign * step, room)
+            at, unused = np.zeros(6), np.zeros((6, 6))
+            kernels.slope(given_choices, room, at, unused)
+            slopes.append(at)
+        assert curvature[place].tolist() == pytest.approx(((slopes[1] - slopes[0]) / (2 * small)).tolist(), abs=1e-4)
+
+
+@given(choices())
+@FEW
+def test_the_fit_is_where_the_penalised_likelihood_is_flat(made: tuple) -> None:
+    given_choices, _ = made
+    beta = fitted([given_choices], 6)
+    probability, gradient = np.empty(len(given_choices.log_people)), -RIDGE * beta
+    kernels.probabilities(given_choices, beta, probability)
+    kernels.slope(given_choices, probability, gradient, np.zeros((6, 6)))
+    assert np.abs(gradient).max() < 1e-2
+
+
+@given(choices(), st.integers(0, 2**32 - 1))
+@FEW
+def test_the_likeliest_person_is_chosen_and_ties_are_shared(made: tuple, seed: int) -> None:
+    given_choices, plain = made
+    rng = np.random.default_rng(seed)
+    beta, is_person = rng.integers(-1, 2, 6).astype(float), rng.random(len(given_choices.log_people)) < 0.8
+    link, believed = _guessed(TriedClaims(given_choices, is_person), beta)
+    first = 0
+    for i, claim in enumerate(naive.logit(plain, beta)):
+        each = {first + j: p / plain[i][j][0] for j, p in enumerate(claim) if is_person[first + j]}
+        best = max(each.values(), default=0.0)
+        tied = [j for j, p in each.items() if p >= best * (1 - 1e-9)]
+        n_tied = sum(plain[i][j - first][0] for j in tied)
+        assert believed[i] == pytest.approx(best)
+        assert link[i] == pytest.approx(1.0 / n_tied if int(given_choices.truth[i]) in tied else 0.0)
+        first += len(claim)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 5)), min_size=1, max_size=8))
+@FEW
+def test_certainties_rise_as_the_nearest_rising_sequence(given_pairs: list[tuple[float, float]]) -> None:
+    value, weight = (np.array(part) for part in zip(*given_pairs, strict=True))
+    found = rising(value, weight)
+    # The minimax formula: the largest over starts of the smallest over ends of weighted means.
+    n = len(value)
+    mean = [[np.average(value[i : j + 1], weights=weight[i : j + 1]) if i <= j else np.nan for j in range(n)] for i in range(n)]
+    expected = [max(min(mean[i][j] for j in range(k, n)) for i in range(k + 1)) for k in range(n)]
+    assert found.tolist() == pytest.approx(expected, abs=1e-9)
+
+
+@given(attacks())
+@FEW
+def test_whoever_has_the_program_finds_no_fewer_and_counts_what_is_true(attack: Attack) -> None:
+    release, register = release_of(attack), Register.counted(attack.table(attack.register))
+    each = {one.name: one.after for one in try_intruders(release, register)}
+    assert each["informed"].total <= each["shadow"].total + 1e-9
+    assert set(each["shadow"].row.tolist()) == set(each["exact"].row.tolist())
+    assert ((each["shadow"].link >= 0.0) & (each["shadow"].link <= 1.0)).all()
+    for sure in each["shadow"].sure:
+        assert 0.0 <= sure.right <= sure.claimed + 1e-9
+        assert sure.right >= sure.above * sure.claimed - 1e-6
+
+
+def test_pairs_leave_mates_that_the_shadow_intruder_finds() -> None:
+    # Twelve pairs exchange b between people of two towns who agree on s; nobody lives where they end.
+    people = [(town, s, b) for s in range(12) for town, b in ((0, s), (1, (s + 5) % 12))]
+    categories = tuple(rc.Categories(name, tuple(range(n)), False) for name, n in (("town", 2), ("s", 12), ("b", 12)))
+    original = np.array(people, dtype=np.int32)
+    released = original.copy()
+    released[0::2, 2], released[1::2, 2] = original[1::2, 2], original[0::2, 2]
+    release = Release.of_codes(original, released, categories)
+    register = Register.counted(rc.ContingencyTable.from_codes(original, categories))
+    found = {one.name: one.after for one in try_intruders(release, register)}
+    assert found["shadow"].total == pytest.approx(24.0)
+    assert found["shadow"].sure[1].claimed == found["shadow"].sure[1].right == 24.0
+
+
+def census(fraction: float, seed: int) -> tuple[rc.SwapPlan, Register, Register]:
+    everybody = rc.Microdata(datasets.census_population(), keys=datasets.CENSUS_KEYS).table(records=True)
+    codes = everybody.cells[everybody.cell_of_record]
+    rows = np.random.default_rng(seed).choice(len(codes), round(fraction * len(codes)), replace=False)
+    table = rc.ContingencyTable.from_codes(codes[np.sort(rows)], everybody.categories)
+    model, risk_model = rc.select_model(table, search="greedy", seed=0).best, rc.fit_backoff(table)
+    risk = rc.record_risk(table, risk_model, population=len(codes))
+    plan = rc.plan_swaps(
+        table, model, records=risk.above(0.2), risk=risk, register=Register.modelled(risk, risk_model), seed=seed
+    )
+    return plan, Register.counted(everybody), Register.modelled(risk, risk_model, seed=99)
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[tuple[rc.SwapPlan, Register, Register]]:
+    return [census(0.02, seed) for seed in (1, 2)]
+
+
+def test_links_expected_without_a_register_hold_those_counted_in_it(runs: list) -> None:
+    for plan, real, modelled in runs:
+        true, expected = shadow_links(plan.release, real), shadow_links(plan.release, modelled)
+        assert expected.interval[0] <= true.total <= expected.interval[1]
+        assert expected.total > 0.8 * true.total
+
+
+def test_what_shadow_runs_teach_is_no_more_than_the_most_that_could_be(runs: list) -> None:
+    (first, real, _), (second, _, _) = runs
+    knows = learned([(second.release, real.known.table)])
+    taught, most = (shadow_links(first.release, real, knows=mind) for mind in (knows, None))
+    assert 0.0 < taught.total <= 1.05 * most.total
+    assert taught.moved.sum() == most.moved.sum()
+
+
+def test_drawn_people_are_as_many_as_the_population_and_hold_the_sample(runs: list) -> None:
+    plan, real, modelled = runs[0]
+    people = modelled.drawn_people(0, 2)
+    assert people.n_records == pytest.approx(real.known.table.n_records, rel=0.05)
+    assert (people.counts_of(plan.table.cells) >= plan.table.counts).all()
+    assert people.n_cells == pytest.approx(real.known.table.n_cells, rel=0.2)
+
+
+def test_moves_name_the_keys_on_which_giver_and_receiver_agree(runs: list) -> None:
+    plan = runs[0][0]
+    release, moves = plan.release, Moves.of([runs[0][0].release])
+    giver = plan._position(plan.sources)
+    for moved, agreed in zip(moves.moved.tolist(), moves.agreed.tolist(), strict=True):
+        own = [
+            i for i in range(len(release)) if sum(1 << k for k in np.flatnonzero(release.true[i] != release.released[i])) == moved
+        ]
+        same = np.mean([release.true[i] == release.true[giver[i]] for i in own], axis=0)
+        assert agreed == sum(1 << k for k in range(plan.table.n_keys) if same[k] >= 0.98 and not moved >> k & 1)

@@ -106,7 +106,7 @@ def test_links_are_those_of_brute_force(sample: pa.Table, done: rc.run.results.P
     seen = register.seen(release)
     distances = household_distances(seen.before.categories)[way]
     near = distances.arrays(seen.before)
-    found = moved_chances(seen.moved, register, near, seen.moved_alone)
+    [found] = moved_chances(seen.moved, register, [near], seen.moved_alone)
     people = register.known.table
     everybody = np.repeat(people.cells, people.counts, axis=0).tolist()
     scale = [
@@ -129,7 +129,7 @@ def test_the_worst_way_of_comparing_is_reported(done: rc.run.results.Protection)
     links = household_links(families.rows, release, register)
     seen = register.seen(release)
     for distances in household_distances(seen.before.categories):
-        one = moved_chances(seen.moved, register, distances.arrays(seen.before), seen.moved_alone)
+        [one] = moved_chances(seen.moved, register, [distances.arrays(seen.before)], seen.moved_alone)
         assert links.after.of_moved >= one.link[seen.moved_alone].sum() - 1e-9
 
 

@@ -169,7 +169,7 @@ def _tried(release: Release, registers: list[Register], rows: HouseholdRows) -> 
     for of_way, known, categories in ways:
         for distances in household_distances(categories):
             near = distances.arrays(known[0].known.table)
-            found = [moved_chances(of_way, register, near, alone) for register in known]
+            found = [moved_chances(of_way, register, [near], alone)[0] for register in known]
             link = np.mean([chances.link for chances in found], axis=0)
             tried.append(Chances(link, np.mean([chances.certain for chances in found], axis=0), np.zeros(0)))
     return tried

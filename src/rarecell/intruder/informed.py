@@ -220,7 +220,7 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
     still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, np.ones(len(is_open), dtype=bool))
     found = unseen_chances(register.unseen, ball_of, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
-    return Chances(link, certain, found.drawn)
+    return Chances(link, certain, found.drawn[:, 0])
 
 
 def _surprise_of_truth(claims: Claims, register: Register, mechanism: Mechanism, patterns: Patterns) -> Floats:

@@ -12,7 +12,7 @@ are equally near. For K = 0 the last factor is (1−exp(−L))/L. The probabilit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,19 +124,32 @@ class OpenClaims:
         Number of known others who are equally near.
     is_counted : ndarray of bool
         Which claims are included in the drawn totals.
+    group : ndarray of int or None
+        Number of the total that each claim belongs to; None if there is one total.
+    n_groups : int
+        Number of totals.
     """
 
     bounds: Floats
     true: NDArray[np.int32]
     n_known: NDArray[np.int64]
     is_counted: NDArray[np.bool_]
+    group: NDArray[np.int64] | None = None
+    n_groups: int = 1
 
     def __len__(self) -> int:
         return len(self.bounds)
 
     def part(self, chosen: NDArray[np.int64]) -> OpenClaims:
         """Some of the claims."""
-        return OpenClaims(self.bounds[chosen], self.true[chosen], self.n_known[chosen], self.is_counted[chosen])
+        return replace(
+            self,
+            bounds=self.bounds[chosen],
+            true=self.true[chosen],
+            n_known=self.n_known[chosen],
+            is_counted=self.is_counted[chosen],
+            group=None if self.group is None else self.group[chosen],
+        )
 
 
 BallOf = Callable[[NDArray[np.int64], int], tuple[Ball, NDArray[np.bool_]]]
@@ -149,12 +162,12 @@ def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -
 
 
 def unseen_chances(unseen: Unseen, ball_of: BallOf, claims: OpenClaims) -> Chances:
-    """Chances of claims that no known person rules out, given the cells around them.
+    """Chances of claims that no known person rules out, given the cells around them; totals are drawn for each group of claims.
 
     Most claims fail because of people in the few nearest cells, so these are asked first. A list that was cut short overstates a
     chance; where even that is :data:`NEGLIGIBLE`, it stands. For the other claims a longer list is asked.
     """
-    link, certain, totals = np.zeros(len(claims)), np.zeros(len(claims)), np.zeros(0)
+    link, certain, totals = np.zeros(len(claims)), np.zeros(len(claims)), np.zeros((0, claims.n_groups))
     waiting: NDArray[np.int64] = np.arange(len(claims))
     for turn, most_cells in enumerate(LENGTHS):
         unsettled = [waiting[:0]]
@@ -175,7 +188,7 @@ def _listed_chances(
 ) -> Chances:
     """Chances given a list of cells; totals are drawn for those claims that need no longer list."""
     n_claims = len(claims)
-    link, certain, totals = np.zeros(n_claims), np.zeros(n_claims), np.zeros(0)
+    link, certain, totals = np.zeros(n_claims), np.zeros(n_claims), np.zeros((0, claims.n_groups))
     ends = np.searchsorted(ball.owner, np.arange(n_claims), side="right")
     number, turn = stream
     first = 0
@@ -211,11 +224,12 @@ def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, is_cut: NDArray[
     certain = np.asarray(weight @ np.where(claims.n_known == 0, np.exp(-nearer - tied), 0.0))
     counted = np.flatnonzero(claims.is_counted & ~(is_cut & (link > NEGLIGIBLE)))
     nearer, tied, n_known = nearer[:, counted], tied[:, counted], claims.n_known[counted]
+    in_group = np.ones((len(counted), 1)) if claims.group is None else np.eye(claims.n_groups)[claims.group[counted]]
     drawn = []
     for _ in range(-(-N_POPULATIONS // len(rates))):
         nobody_nearer = rng.random(nearer.shape) < np.exp(-nearer)
         n_tied = rng.poisson(np.minimum(tied, 1e15))
-        drawn.append((nobody_nearer / (1.0 + n_known + n_tied)).sum(axis=1))
+        drawn.append((nobody_nearer / (1.0 + n_known + n_tied)) @ in_group)
     return Chances(link, certain, np.concatenate(drawn))
 
 

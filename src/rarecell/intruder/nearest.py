@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
 from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, link_probability, unseen_chances
-from rarecell.intruder.register import Ball, Register, distance_of
+from rarecell.intruder.register import Ball, Register, Unseen, distance_of
 from rarecell.release.release import Claims, Release
 from rarecell.table.distance import Distances, Yardstick, yardsticks
 
@@ -83,7 +83,7 @@ def unmoved_chances(release: Release, register: Register) -> Chances:
     n_known = register.known.count_at(cells[chosen]) - 1
     everybody = np.ones(len(chosen), dtype=bool)
     claims = OpenClaims(np.zeros(len(chosen)), cells[chosen], n_known, everybody)
-    drawn = unseen_chances(register.unseen, own_cell, claims).drawn
+    drawn = unseen_chances(register.unseen, own_cell, claims).drawn[:, 0]
     return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))
 
 
@@ -121,11 +121,9 @@ def moved_links(
 
     A record's chances depend only on its own move, so they hold for any part of a plan.
     """
-    alone = release.moved_alone
-    tried = [
-        (yardstick.name, moved_chances(release.moved, register, yardstick.near, alone))
-        for yardstick in family or yardsticks(release.before, distances)
-    ]
+    alone, family = release.moved_alone, family or yardsticks(release.before, distances)
+    of_family = moved_chances(release.moved, register, [yardstick.near for yardstick in family], alone)
+    tried = [(yardstick.name, chances) for yardstick, chances in zip(family, of_family, strict=True)]
     name, worst = max(tried, key=lambda found: float(found[1].link[alone].sum()))
     highest = np.max([chances.link for _, chances in tried], axis=0)
     return MovedLinks(worst.link, worst.certain, highest, worst.drawn, name)
@@ -171,40 +169,72 @@ def nearest_links(
     )
 
 
-def moved_chances(claims: Claims, register: Register, near: Nearness, is_counted: NDArray[np.bool_]) -> Chances:
-    """Chances for moved records with an intruder who measures distances by ``near``."""
-    bounds = distance_of(near, claims.released, claims.true)
-    return chances_within(claims, register, near, bounds, is_counted)
+def moved_chances(claims: Claims, register: Register, family: Sequence[Nearness], is_counted: NDArray[np.bool_]) -> list[Chances]:
+    """Chances for moved records with intruders who measure distances by each of a family.
 
-
-def chances_within(
-    claims: Claims, register: Register, near: Nearness, bounds: NDArray[np.float64], is_counted: NDArray[np.bool_]
-) -> Chances:
-    """Chances of claims whose person is at distance ``bounds`` from the released values.
-
-    1. A known person who is nearer rules the claim out; so does the person not being in the register at all.
+    1. A known person who is nearer rules a claim out; so does the person not being in the register at all.
     2. If nobody is unseen, the link is to one of those at the same distance.
     3. Otherwise the cells within the distance are listed, and :func:`~rarecell.intruder.links.unseen_chances` asks the model.
        Where many known people are as near, those tell well enough how many unseen ones are, and nothing is listed.
+
+    The model is asked about a record by all distances at once, because most of the cells around it are the same.
     """
-    others = register.known.others(claims.released, bounds, near)
-    is_open = np.flatnonzero((others.n_nearer == 0) & (register.known.count_at(claims.true) > 0))
-    link, certain = np.zeros(len(claims)), np.zeros(len(claims))
-    n_tied = np.maximum(others.n_tied[is_open], 1)
+    bounds = [distance_of(near, claims.released, claims.true) for near in family]
+    is_known = register.known.count_at(claims.true) > 0
+    tried = [Chances(np.zeros(len(claims)), np.zeros(len(claims)), np.zeros(0)) for _ in family]
+    waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    for near, bound, chances in zip(family, bounds, tried, strict=True):
+        others = register.known.others(claims.released, bound, near)
+        is_open = np.flatnonzero((others.n_nearer == 0) & is_known)
+        n_tied = np.maximum(others.n_tied[is_open], 1)
+        if register.unseen is None:
+            chances.link[is_open], chances.certain[is_open] = 1.0 / n_tied, n_tied == 1
+            continue
+        in_crowd = n_tied > CROWD
+        n_crowd = n_tied[in_crowd]
+        n_unseen = (n_crowd - 1) * (register.unseen.elsewhere / register.known.table.n_records)
+        chances.link[is_open[in_crowd]] = link_probability(np.zeros(len(n_crowd)), n_unseen, n_crowd - 1)
+        waiting.append((is_open[~in_crowd], n_tied[~in_crowd]))
     if register.unseen is None:
-        link[is_open] = 1.0 / n_tied
-        certain[is_open] = n_tied == 1
-        return Chances(link, certain, np.zeros(0))
-    in_crowd = n_tied > CROWD
-    crowded, is_open, n_tied, n_crowd = is_open[in_crowd], is_open[~in_crowd], n_tied[~in_crowd], n_tied[in_crowd]
-    n_unseen = (n_crowd - 1) * (register.unseen.elsewhere / register.known.table.n_records)
-    link[crowded] = link_probability(np.zeros(len(crowded)), n_unseen, n_crowd - 1)
-    still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
+        return tried
+    return _asked_of_the_model(claims, register, register.unseen, family, bounds, tried, waiting, is_counted)
+
+
+def _asked_of_the_model(
+    claims: Claims,
+    register: Register,
+    unseen: Unseen,
+    family: Sequence[Nearness],
+    bounds: Sequence[NDArray[np.float64]],
+    tried: Sequence[Chances],
+    waiting: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    is_counted: NDArray[np.bool_],
+) -> list[Chances]:
+    """The chances of :func:`moved_chances` with those of the claims that no known person decides."""
+    row = np.concatenate([rows for rows, _ in waiting])
+    n_tied = np.concatenate([of_distance for _, of_distance in waiting])
+    number = np.repeat(np.arange(len(family)), [len(rows) for rows, _ in waiting])
+    order = np.lexsort((number, row))
+    row, n_tied, number = row[order], n_tied[order], number[order]
+    bound = np.stack(bounds)[number, row]
+    still_open = OpenClaims(bound, claims.true[row], n_tied - 1, is_counted[row], number, len(family))
 
     def ball_of(chosen: NDArray[np.int64], most_cells: int) -> tuple[Ball, NDArray[np.bool_]]:
-        rows = is_open[chosen]
-        return register.known.ball(claims.released[rows], bounds[rows], near, most_cells=most_cells)
+        is_cut, balls = np.zeros(len(chosen), dtype=bool), []
+        for k, near in enumerate(family):
+            own = np.flatnonzero(number[chosen] == k)
+            at = chosen[own]
+            ball, is_cut[own] = register.known.ball(claims.released[row[at]], bound[at], near, most_cells=most_cells)
+            balls.append(ball._replace(owner=own[ball.owner]))
+        owner, cells, cost = (np.concatenate(parts) for parts in zip(*balls, strict=True))
+        by_owner = np.argsort(owner, kind="stable")
+        return Ball(owner[by_owner], cells[by_owner], cost[by_owner]), is_cut
 
-    found = unseen_chances(register.unseen, ball_of, still_open)
-    link[is_open], certain[is_open] = found.link, found.certain
-    return Chances(link, certain, found.drawn + link[crowded[is_counted[crowded]]].sum())
+    asked = unseen_chances(unseen, ball_of, still_open)
+    found = []
+    for k, chances in enumerate(tried):
+        crowded = chances.link[is_counted].sum()
+        own = number == k
+        chances.link[row[own]], chances.certain[row[own]] = asked.link[own], asked.certain[own]
+        found.append(replace(chances, drawn=asked.drawn[:, k] + crowded if len(asked.drawn) else asked.drawn))
+    return found

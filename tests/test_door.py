@@ -88,7 +88,7 @@ def test_the_procedure_of_the_paper_is_one_keyword(people: pd.DataFrame) -> None
     found = rc.assess(people, keys=KEYS, population=20_000, paper=True)
     assert found.summary.paper is not None
     assert (found.config.model, found.config.resolution, found.config.search) == ("single", "full", "local")
-    with pytest.raises(BadInput, match="leave out --criterion, or --paper"):
+    with pytest.raises(BadInput, match="leave out criterion=, or paper="):
         rc.assess(people, keys=KEYS, population=20_000, paper=True, criterion="bic")
     assert rc.assess(people, keys=KEYS, population=20_000, paper=False, model="single").summary.paper is None
 

@@ -370,7 +370,7 @@ def test_a_column_that_looks_like_a_household_is_asked_about(homes: tuple[pa.Tab
     found = rc.assess(together, **options)
     assert found.undeclared == "home"
     assert any("'home' looks like a household" in note for note in found.summary.notes)
-    with pytest.raises(BadInput, match="--household home"):
+    with pytest.raises(BadInput, match="household='home'"):
         rc.protect(together, top=5, **options)
     assert rc.assess(together, households_known="no", **options).undeclared is None
     assert "home" not in rc.protect(together, top=5, treat={"home": "drop"}, **options).frame.column_names

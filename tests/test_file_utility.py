@@ -53,7 +53,7 @@ def test_a_file_without_amounts_says_nothing_about_means() -> None:
 def test_sentences_are_true_of_what_moved() -> None:
     assert (
         FileUtility(columns=2, largest=0.0).sentence
-        == "the means of 2 numeric columns by the levels of each key are as they were"
+        == "the means of all 2 numeric columns by the levels of each key are as they were"
     )
     assert "in a sample" in FileUtility(columns=2, largest=0.0, is_sample=True).sentence
     moved = FileUtility(columns=2, largest=0.32, column="pay", key="job", limit=0.05)

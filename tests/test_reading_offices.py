@@ -45,7 +45,7 @@ def listing(tmp_path: Path) -> Path:
 
 def test_a_crowd_is_no_household(listing: Path) -> None:
     asked = {"keys": ["age", "sex"], "population": 60_000, **QUICK}
-    with pytest.raises(BadInput, match=r"20 households of .* people, the largest of .*--household hhno,cluster"):
+    with pytest.raises(BadInput, match=r"20 households of .* people, the largest of .*household='hhno,cluster'"):
         rc.assess(listing, household="hhno", **asked)  # type: ignore[arg-type]
     assert rc.assess(listing, household="hhno", households_known="no", **asked).summary.records > 500  # type: ignore[arg-type]
     families = rc.assess(listing, household="cluster,hhno", **asked).summary.risk.families  # type: ignore[arg-type]

@@ -39,6 +39,22 @@ def test_values_are_blanked_for_the_intruders_that_were_named() -> None:
         assert one.records_above_threshold <= sum(scenario.records_above_threshold for scenario in done.summary.risk.scenarios)
 
 
+@pytest.mark.parametrize("register", [None, PEOPLE])
+def test_intruders_are_told_what_is_left_after_blanking(register: pa.Table | None) -> None:
+    known = {} if register is None else {"register": register}
+    plain, blanked = (
+        rc.protect(SAMPLE, keys=KEYS, **known, **{**BLANKS, "suppress_rest": is_blanked}).summary.swap
+        for is_blanked in (False, True)
+    )
+    assert blanked.suppression.values > 0
+    nearest, exact = (blanked.intruder(name) for name in ("nearest", "exact"))
+    # One number for one thing: the list, the first page and the verdict.
+    assert nearest.after == blanked.risk_after.expected_correct_matches < plain.intruder("nearest").after
+    # Nobody was swapped here, so that who asks for equal values finds the same people as who looks nearby.
+    assert exact.after == pytest.approx(nearest.after)
+    assert all(one.interval_after[0] <= one.after for one in (nearest, exact) if one.interval_after)
+
+
 def test_blanks_that_nobody_needs_are_not_made() -> None:
     done = rc.protect(SAMPLE, keys=KEYS, scenario={"stranger": {"keys": ["sex", "job"]}}, **BLANKS)
     assert done.summary.swap.suppression.values == 0
@@ -126,7 +142,7 @@ def test_kept_tables_are_not_blanked_or_are_counted_again(kept: list[str]) -> No
 
 
 def test_keys_to_blank_are_keys_and_need_blanking() -> None:
-    with pytest.raises(BadInput, match="--suppress-rest"):
+    with pytest.raises(BadInput, match="suppress_rest="):
         rc.protect(SAMPLE, keys=KEYS, top=3, blank=["age"], **SIMPLE)
     with pytest.raises(UnknownColumns, match="There is no key 'agee'"):
         rc.protect(SAMPLE, keys=KEYS, blank=["agee"], **BLANKS)

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rarecell.errors import BadInput
-from rarecell.run.config import PAPER_HELP, ProtectConfig, RunConfig, options_on, paper_options, read_plain
+from rarecell.run.config import (
+    PAPER_HELP,
+    ProtectConfig,
+    RunConfig,
+    options_on,
+    paper_options,
+    read_plain,
+    without_other_choices,
+)
 from rarecell.run.options import Count, Group, Number, Option, Pairs, Place, Switch, Word
 
 if TYPE_CHECKING:
@@ -197,7 +205,7 @@ def config_of(command: str, options: ReadJson) -> RunConfig:
         protect.setdefault("swap_seed", options["seed"])
     merged = {**base, **run}
     if command == "protect" or protect:
-        merged["protect"] = {**base.get("protect", {}), **protect}
+        merged["protect"] = {**without_other_choices(base.get("protect", {}), protect), **protect}
     for needed, how in (
         ("input", "Name the microdata file."),
         ("keys", "Use --keys a,b,c to name the columns an intruder could know."),

@@ -175,13 +175,7 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
         if risk.register is not None:
             return exact, risk.register.correct_matches, None
         return exact, risk.expected_correct_matches, risk.interval_correct_matches[1]
-    left = swap.risk_after.expected_correct_matches
-    # Blanked values are counted in the risk of the released file, which is that of the nearest intruder.
-    named = [
-        replace(one, after=left) if one.name == "nearest" and swap.suppression is not None else one
-        for one in swap.intruders
-        if one.name in profile.intruders
-    ]
+    named = [one for one in swap.intruders if one.name in profile.intruders]
     if not named:
         upper = swap.released.interval_correct_matches[1:] if swap.released is not None else ()
         return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None

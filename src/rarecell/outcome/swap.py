@@ -318,12 +318,16 @@ class FileUtility(Plain):
         return self.limit is None or self.largest <= self.limit
 
     @property
+    def _those(self) -> str:
+        return "the numeric column" if self.columns == 1 else f"all {number(self.columns)} numeric columns"
+
+    @property
     def sentence(self) -> str:
         """What is true of the means of the file, as the end of a sentence."""
         if not self.column and self.is_sample:
-            return f"in a sample of the records no mean of {counted(self.columns, 'numeric column')} by the levels of a key moved"
+            return f"in a sample of the records no mean of {self._those} by the levels of a key moved"
         if not self.column:
-            return f"the means of {counted(self.columns, 'numeric column')} by the levels of each key are as they were"
+            return f"the means of {self._those} by the levels of each key are as they were"
         said = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"
         if self.limit is None:
             return said

@@ -12,7 +12,7 @@ from rarecell.outcome.profile import DEFAULT, PROFILES, Profile
 from rarecell.outcome.roles import RegisterSummary
 from rarecell.outcome.summary import FamilySummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import about, about_times, capital, counted, expected, number, percent, span, verb
+from rarecell.outcome.words import about, about_times, capital, counted, expected, number, people, percent, span, verb
 
 
 @dataclass(frozen=True)
@@ -154,22 +154,20 @@ def _counted_in(register: RegisterSummary, summary: RunSummary) -> Verdict:
 def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     before, after = swap.risk_before.expected_population_uniques, swap.risk_after.expected_population_uniques
     reached = "" if swap.target is None else f"{swap.target.sentence} "
-    came = (
-        ""
-        if summary.as_it_came is None
-        else f" recoded and {expected(summary.as_it_came.expected_population_uniques)} as the file came"
-    )
+    came = "before"
+    if summary.as_it_came is not None:
+        before, came = summary.as_it_came.expected_population_uniques, "as the file came"
     found = f"an intruder{_linking(swap.risk_after.expected_correct_matches)}"
     families, household = summary.risk.known_families, swap.intruder("household")
     if families is not None and household is not None and household.persons_certain is not None:
-        before, after = families.expected_records, max(after, household.persons_certain)
+        before, came, after = families.expected_records, "before", max(after, household.persons_certain)
         found = (
             f"an intruder who knows families and holds a register links {about(household.after)} households to their own, "
             f"{expected(household.before)} before, with {about(household.persons_after or 0.0)} persons."
         )
     return Verdict(
         "safe" if after < 1 else "watch",
-        f"{_records(after)} could still be recognised, {expected(before)}{came or ' before'}",
+        f"{_records(after)} could still be recognised{_than(before, came, after)}",
         (f"{reached}{what_was_done(swap)}", f"{what_was_kept(swap)}{_beside(swap)}; {found}"),
     )
 
@@ -222,6 +220,11 @@ def what_was_kept(swap: SwapSummary) -> str:
     if swap.margins:
         return f"Every table that was to be kept is exactly as it was{but}, and tables with the areas have changed"
     return "Tables with the areas have changed, and no other table was asked to be kept"
+
+
+def _than(before: float, when: str, after: float) -> str:
+    """The number before, where it was another one."""
+    return "" if people(before) == people(after) else f", {people(before)} {when}"
 
 
 def _records(value: float) -> str:

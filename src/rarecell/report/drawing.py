@@ -81,9 +81,9 @@ class Scale:
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5 or 10 times a power of ten that is not below a number."""
+    """The smallest of 1, 2, 5 or 10 times a power of ten that is not below a number."""
     power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * power >= least * (1 - 1e-9))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1 - 1e-9))
 
 
 def tick_label(value: float) -> str:

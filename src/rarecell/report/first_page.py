@@ -219,14 +219,21 @@ def _done(summary: RunSummary) -> Iterator[str]:
 
 
 def _cost(swap: SwapSummary) -> Iterator[str]:
-    if isinstance(swap.values_changed, int):
+    if swap.values_changed == 0:
+        yield "No key value was changed."
+    elif isinstance(swap.values_changed, int):
         share = "" if swap.share_changed is None else f", {percent(swap.share_changed)} of all"
         yield f"{counted(swap.values_changed, 'key value')} changed{share}."
     yield f"{what_was_kept(swap)}."
     if swap.file is not None:
         yield f"{capital(swap.file.sentence).rstrip('.')}."
     if "2" in swap.hellinger:
-        yield f"Two-way tables moved by {number(swap.hellinger['2'].mean, 3)} on average (Hellinger distance, 0 to 1)."
+        moved = swap.hellinger["2"].mean
+        yield (
+            f"Two-way tables moved by {number(moved, 3)} on average (Hellinger distance, 0 to 1)."
+            if moved >= 0.0005
+            else "Two-way tables are as they were."
+        )
     if swap.associations:
         worst = max(swap.associations, key=lambda row: row.before - row.after)
         if worst.before - worst.after > 0.0005:

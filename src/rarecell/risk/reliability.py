@@ -42,8 +42,8 @@ def with_light(light: str, reasons: Sequence[str]) -> Reliability:
     """A light and its reasons, in words as well."""
     sentence = "Nothing speaks against this estimate: every check passed."
     if light != "green":
-        word = "A check speaks against this estimate" if light == "red" else "Take this estimate with care"
-        sentence = f"{word}: {' '.join(reasons)}"
+        word = "A check speaks against this estimate." if light == "red" else "Take this estimate with care."
+        sentence = " ".join((word, *reasons))
     return Reliability(light=light, reasons=tuple(reasons), sentence=sentence)
 
 

@@ -488,6 +488,29 @@ def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     )
 
 
+def told_after_blanks(
+    intruders: tuple[IntruderSummary, ...], release: Release, before: RiskAfter, after: RiskAfter
+) -> tuple[IntruderSummary, ...]:
+    """What intruders find once values are blanked as well; ``before`` is the risk without blanks.
+
+    The nearest intruder's links are those that are left in the released file. Who asks for equal values loses what blanks take from
+    records that stayed; blanks of swapped records are not counted in his favour. Whoever knows more is not said to find less.
+    """
+    if release.blanks is NOTHING_BLANK:
+        return intruders
+    taken = float(before.match_probability.sum() - after.match_probability.sum())
+
+    def told(one: IntruderSummary) -> IntruderSummary:
+        if one.name not in ("nearest", "exact"):
+            return one
+        links = after.expected_correct_matches if one.name == "nearest" else max(0.0, one.after - taken)
+        swapped = float(after.swapped_link.sum()) if one.name == "nearest" else one.swapped
+        low = tuple(min(end, links) for end in one.interval_after[:1])
+        return replace(one, after=links, swapped=swapped, interval_after=(*low, *one.interval_after[1:]))
+
+    return tuple(told(one) for one in intruders)
+
+
 def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[BlankedTable, ...]:
     """The tables of ``--keep`` in which values were blanked, counted in the original and in the release."""
     table, blanks = found.table, release.blanks

@@ -110,6 +110,9 @@ class FormalConfig:
         return cls(**typed(cls, given, "the table 'formal'"))
 
 
+_SINGLE_WAYS = ("records", "risk_above", "top", "cell_probability_below")
+"""Ways to choose records, of which one is given."""
+
 _TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
 
 
@@ -339,8 +342,7 @@ class ProtectConfig:
 
     def _ways(self) -> list[str]:
         """How records are chosen, in the words of the command line; the parts of a target count as one way."""
-        single = ("records", "risk_above", "top", "cell_probability_below")
-        ways = [f"--{name.replace('_', '-')}" for name in single if getattr(self, name) is not None]
+        ways = [f"--{name.replace('_', '-')}" for name in _SINGLE_WAYS if getattr(self, name) is not None]
         named = [f"--{name.replace('_', '-')}" for name in _TARGET if getattr(self, name) is not None]
         return [*ways, " with ".join(named)] if named else ways
 
@@ -770,6 +772,13 @@ PAPER_HELP = (
 """What ``paper`` stands for."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def without_other_choices(base: ReadJson, given: ReadJson) -> Json:
+    """The ``protect`` part of a configuration without its choice of records, where another choice is ``given``."""
+    others = () if not given.keys() & {*_SINGLE_WAYS, *_TARGET} else _SINGLE_WAYS
+    others = (*others, *(_TARGET if given.keys() & set(_SINGLE_WAYS) else ()))
+    return {name: value for name, value in base.items() if name not in others}
 
 
 def takes_options(command: str) -> Callable[[Function], Function]:

@@ -563,23 +563,20 @@ def described(owner: type[Owner]) -> type[Owner]:
 
 # ---------------------------------------------------------------------- how messages name an option
 
-_FLAG = re.compile(r"""--([a-z][a-z-]*[a-z])(?: "([^"=]+)=([^"]+)")?""")
+_FLAG = re.compile(r"""--([a-z][a-z-]*[a-z])(?: "([^"=]+)=([^"]+)"| ([\w,.%-]*\w)(?=[.,;:)]|$| or ))?""")
+"""An option, and what stands behind it in quotes or up to the end of a phrase."""
 
 
 def named_as(text: str, name_of: Callable[[str], str | None]) -> str:
     """A message in which options are called as elsewhere than in the terminal; ``name_of`` gives None for those without a name there."""
 
     def renamed(found: re.Match[str]) -> str:
-        name = name_of(found[1].replace("-", "_"))
+        name, value = name_of(found[1].replace("-", "_")), found[3] or found[4]
         if name is None:
             return found[0]
-        return (
-            name
-            if found[2] is None
-            else f"{name.removesuffix('=')}={{{found[2]!r}: {found[3]!r}}}"
-            if name.endswith("=")
-            else f"{name}: {found[3]}"
-        )
+        if not name.endswith("="):
+            return name if value is None else f"{name}: {value}"
+        return name if value is None else f"{name}{{{found[2]!r}: {value!r}}}" if found[2] else f"{name}{value!r}"
 
     return _FLAG.sub(renamed, text)
 
@@ -589,7 +586,7 @@ def in_python(text: str) -> str:
 
     Examples
     --------
-    >>> in_python('Give --risk-above or --top, or --treat "job=drop".')
-    "Give risk_above= or top=, or treat={'job': 'drop'}."
+    >>> in_python('Give --risk-above or --top, --household area,number, or --treat "job=drop".')
+    "Give risk_above= or top=, household='area,number', or treat={'job': 'drop'}."
     """
     return named_as(text, lambda name: f"{name}=")

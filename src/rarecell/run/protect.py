@@ -46,6 +46,7 @@ from rarecell.run.after import (
     suppression_summary,
     together_after,
     together_before,
+    told_after_blanks,
 )
 from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
@@ -169,9 +170,9 @@ def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protec
         plan = planned.plan
         links = plan.links(swaps.reporting_register(found))
         risk = swaps.risk_as_known(found)
-        after = risk_after(risk, plan.release, links)
-        release = plan.release.with_blanks(suppressed(wanted, found, plan, after, stages.progress))
-        after = after_blanking(after, release)
+        before_blanks = risk_after(risk, plan.release, links)
+        release = plan.release.with_blanks(suppressed(wanted, found, plan, before_blanks, stages.progress))
+        after = after_blanking(before_blanks, release)
     with stages.stage(Stage.MARGINS):
         margins = (*checked_margins(plan), *planned.tables)
         refuse_broken(found, plan)
@@ -180,7 +181,7 @@ def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protec
         unlinked = refuse_put_together(found, plan, draft.treated, wanted.accept_leak) if wanted.unlink else ""
         households = None if wanted.unlink else links_of_households(found, plan.release)
         together = together_after(found, draft.release, after, None if households is None else households[0])
-        swap = _judged_swaps(wanted, found, planned, draft, links, after, households, together)
+        swap = _judged_swaps(wanted, found, planned, draft, links, (before_blanks, after), households, together)
         remaining, riskiest = left_at_risk(found, plan, after, together)
         swap = replace(swap, remaining=remaining)
         before = together_before(found.known_families, risk)
@@ -242,14 +243,15 @@ def _judged_swaps(
     planned: swaps.Planned,
     draft: Draft,
     links: MovedLinks,
-    after: RiskAfter,
+    left: tuple[RiskAfter, RiskAfter],
     households: tuple[HouseholdLinks, HouseholdLinks | None] | None,
     together: NDArray[np.float64] | None,
 ) -> SwapSummary:
     """What the swaps did, what intruders still find, and what it cost.
 
-    ``after`` is the risk that is left, ``households`` what is found of families, ``together`` the risk of every record with its family.
+    ``left`` is the risk that swaps leave, and blanks as well; ``households`` what is found of families, ``together`` the risk of every record with its family.
     """
+    before_blanks, after = left
     plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release
     is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
     stay = {name: column for name, column in draft.columns.items() if name not in set(release.columns)}
@@ -267,6 +269,7 @@ def _judged_swaps(
 
     def judgement() -> tuple[tuple[IntruderSummary, ...], SwapSummary]:
         tried, of_swaps = side_by_side(lambda: swaps.told_intruders(found, plan.release, links, plan.task.distances), cost)
+        tried = told_after_blanks(tried, release, before_blanks, after)
         return (*tried, *([] if households is None else [told_household(found, *households)])), of_swaps
 
     # Only one of the two may read the file, because a connection to an engine answers one question at a time.

@@ -17,6 +17,7 @@ from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.outcome.swap import FrontierSummary
+from rarecell.outcome.words import counted, expected, listed, verb
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan, plan_task
@@ -256,12 +257,14 @@ def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:
 
 
 def _sentence(plan: SwapPlan, after: RiskAfter, target: SwapTarget) -> str:
-    reached = (
-        f"{after.expected_population_uniques:,.1f} expected population uniques, {after.expected_correct_matches:,.1f} expected "
-        f"correct links and a highest risk of {after.highest:.3f}"
-    )
     if target.is_met(after):
-        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target}: {reached}."
-    held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
-    blocked = f" Not swapped: {held}." if held else ""
-    return f"The target of {target} is out of reach; all swaps together leave {reached}.{blocked}"
+        return f"{counted(len(plan), 'swap')} {verb(len(plan), 'reaches', 'reach')} {target}."
+    left = []
+    if target.max_population_uniques is not None:
+        left.append(f"{expected(after.expected_population_uniques)} expected population uniques")
+    if target.max_correct_links is not None:
+        left.append(f"{expected(after.expected_correct_matches)} expected correct links")
+    if target.max_record_risk is not None:
+        left.append(f"a highest risk of {after.highest:.3f}")
+    blocked = [f"{counted(n, 'record')} could not be swapped because {reason}." for reason, n in plan.reasons.items()]
+    return " ".join((f"The target of {target} is out of reach. All swaps together leave {listed(left)}.", *blocked))

@@ -366,8 +366,22 @@ def best_coarsening(summary: RunSummary) -> tuple[str, CoarsenedKey] | None:
 
 def protect_command(folder: str, options: str, name: str) -> str:
     """The command that protects with the choices of a run and further ones, to be pasted where the run was started."""
-    out = name if folder == "." else posixpath.normpath(posixpath.join(folder, "..", name))
+    out = name if folder == "." else posixpath.normpath(posixpath.join(folder, "..", _another(name, posixpath.basename(folder))))
     return f"rarecell protect --config {shlex.quote(_config(folder))} {options} --out {shlex.quote(out)}"
+
+
+def _another(name: str, taken: str) -> str:
+    """A name for results that is not the one of the run itself.
+
+    Examples
+    --------
+    >>> _another("protected", "run"), _another("protected", "protected"), _another("protected", "protected-2")
+    ('protected', 'protected-2', 'protected-3')
+    """
+    if taken == name:
+        return f"{name}-2"
+    number = taken.removeprefix(f"{name}-")
+    return f"{name}-{int(number) + 1}" if number != taken and number.isdecimal() else name
 
 
 def _config(folder: str) -> str:

@@ -249,7 +249,8 @@ def _judged_swaps(
 ) -> SwapSummary:
     """What the swaps did, what intruders still find, and what it cost.
 
-    ``left`` is the risk that swaps leave, and blanks as well; ``households`` what is found of families, ``together`` the risk of every record with its family.
+    ``left`` is the risk that swaps leave, and blanks as well; ``households`` what is found of families, ``together`` the risk of every
+    record with its family.
     """
     before_blanks, after = left
     plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release

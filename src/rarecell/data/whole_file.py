@@ -7,7 +7,7 @@ move, and what they are. Of a large file a sample of the records is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,9 @@ MOST_RECORDS = 200_000
 MOST_DRAWN = 50_000
 """Of records that stay with their engine, this many are drawn."""
 
+MOST_PARTS = 16
+"""Number of words of a text, or of digits of a code, that are looked at one by one."""
+
 Integers = NDArray[np.int32] | NDArray[np.int64]
 
 
@@ -37,7 +40,7 @@ Integers = NDArray[np.int32] | NDArray[np.int64]
 class OrderedColumn:
     """A column: the code of each record, in the order of the values; −1 for a missing value.
 
-    ``numbers`` has the number that each value stands for, if it is a number or a date.
+    ``numbers`` has the number that each value stands for, if it is a number or a date, and ``texts`` the words of the others.
     """
 
     name: str
@@ -45,16 +48,45 @@ class OrderedColumn:
     n_levels: int
     numbers: NDArray[np.float64] | None = None
     is_date: bool = False
+    texts: pa.Array | None = None
 
     def at(self, records: NDArray[np.int64]) -> OrderedColumn:
         """The same for some of the records."""
         return replace(self, codes=self.codes[records])
+
+    def parts(self) -> Iterator[OrderedColumn]:
+        """Pieces of the values as columns: words and numbers of a text, or two digits at a time of codes of one length."""
+        texts = self.texts
+        if texts is None and self.numbers is not None and not self.is_date and _are_codes(self.numbers):
+            texts = pc.cast(as_arrow(self.numbers.astype(np.int64)), pa.string())
+            texts = pc.utf8_lpad(texts, width=pc.max(pc.utf8_length(texts)).as_py(), padding="0")
+        if texts is None or not len(texts):
+            return
+        length = pc.utf8_length(texts)
+        if pc.min(length).as_py() == pc.max(length).as_py() and length[0].as_py() <= MOST_PARTS:
+            pieces = [pc.utf8_slice_codeunits(texts, start, start + 2) for start in range(length[0].as_py() - 1)]
+        else:
+            words = pc.split_pattern_regex(texts, r"[^\pL\pN]+")
+            n_words = min(MOST_PARTS, pc.max(pc.list_value_length(words)).as_py())
+            pieces = [pc.binary_join(pc.list_slice(words, k, k + 1), "") for k in range(n_words)]
+        for piece in pieces:
+            encoded = piece.dictionary_encode()
+            of_value = np.append(as_numpy(encoded.indices).astype(np.int32), np.int32(-1))
+            if 1 < len(encoded.dictionary) < 0.5 * len(texts):
+                yield OrderedColumn(self.name, of_value[self.codes], len(encoded.dictionary))
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The number of each record; NaN where there is none."""
         assert self.numbers is not None
         return np.asarray(np.append(self.numbers, np.nan)[self.codes])
+
+
+def _are_codes(numbers: NDArray[np.float64]) -> bool:
+    """Whether numbers could be put together from others: whole, not negative, with four digits or more."""
+    if not len(numbers) or numbers.min() < 0 or not 1_000 <= numbers.max() < 1e16:
+        return False
+    return bool((numbers == np.rint(numbers)).all())
 
 
 def ordered_codes(encoded: EncodedColumn, column: Column, *, decimal_mark: str = ".") -> OrderedColumn:
@@ -74,7 +106,8 @@ def ordered_codes(encoded: EncodedColumn, column: Column, *, decimal_mark: str =
         return OrderedColumn(column.name, rank[encoded.codes], max(1, len(distinct)), distinct, is_date)
     order = as_numpy(pc.array_sort_indices(pc.cast(values, pa.string()).take(as_arrow(there))))
     rank[there[order]] = np.arange(len(there))
-    return OrderedColumn(column.name, rank[encoded.codes], max(1, len(there)))
+    texts_in_order = pc.cast(values, pa.string()).take(as_arrow(there[order]))
+    return OrderedColumn(column.name, rank[encoded.codes], max(1, len(there)), texts=texts_in_order)
 
 
 _NUMBER = r"^\s*-?(\d+\.?\d*|\.\d+)\s*$"

@@ -125,7 +125,8 @@ class Leak:
     determines : float
         D, the share of what the treatment conceals that the columns restore; within one shown level if ``shown`` is not None.
     how : str
-        ``"values"``, ``"order"``, ``"sum"`` of the columns, or what is done with the rows of a household.
+        ``"values"``, ``"order"``, a ``"part"`` of its digits or words, ``"sum"`` or ``"ratio"`` of the columns, or what is done
+        with the rows of a household.
     shown : int or None
         The shown level in which D is highest, if it is not that of the whole file.
     records : int
@@ -194,7 +195,9 @@ def _of_key(one: Concealed, columns: Sequence[OrderedColumn], households: tuple[
     telling = [column for _, column in sorted(weak, key=lambda pair: -pair[0])[:MOST_TOGETHER]]
     restoring = {leak.columns[0] for leak in found if leak.restores}
     found += [leak for leak in _together(part, telling) if _adds(leak, alone)]
-    found += [leak for leak in _sums(part, [c.at(sample) for c in columns if c.name not in restoring]) if _adds(leak, alone)]
+    others = [column.at(sample) for column in columns if column.name not in restoring]
+    summed = [leak for leak in _sums(part, others) if _adds(leak, alone)]
+    found += summed or [leak for leak in _sums(part, others, in_logs=True) if _adds(leak, alone)]
     if households is not None:
         found += _of_households(one, columns, *households)
     return found
@@ -213,7 +216,12 @@ def _of_column(one: Concealed, column: OrderedColumn) -> Leak | None:
     found = [_measured(one, column.codes, column.n_levels, (column.name,), "values")]
     if (runs := in_runs(column)) is not None:
         found.append(_measured(one, runs.codes, runs.n_levels, (column.name,), "order"))
-    return max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
+    best = max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
+    if runs is None or (best is not None and best.restores):
+        return best
+    # A number in which most values are rare may still have the key among its digits, a text among its words.
+    parts = [_measured(one, part.codes, part.n_levels, (column.name,), "part") for part in column.parts()]
+    return max((leak for leak in (best, *parts) if leak is not None), key=lambda leak: leak.determines, default=None)
 
 
 def _measured(one: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
@@ -317,10 +325,11 @@ def _together(one: Concealed, columns: Sequence[OrderedColumn]) -> Iterator[Leak
             yield leak
 
 
-def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3) -> Iterator[Leak]:
+def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in_logs: bool = False) -> Iterator[Leak]:
     """A key that is a sum or difference of two or three columns, found by regression on one column after another.
 
-    The columns are chosen as in orthogonal matching pursuit; what is predicted is then judged like any column, by its counts.
+    The columns are chosen as in orthogonal matching pursuit; what is predicted is then judged like any column, by its counts. A
+    product or ratio is a sum of logarithms.
     """
     numeric = [column for column in columns if column.numbers is not None]
     if one.numbers is None or len(numeric) < 2:
@@ -329,19 +338,24 @@ def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3) ->
     values = one.numbers[one.values[held]]
     known = np.stack([column.codes[held] >= 0 for column in numeric], axis=1)
     numbers = np.stack([c.numbers[c.codes[held]] for c in numeric if c.numbers is not None], axis=1)
-    numbers = np.where(known & np.isfinite(numbers), numbers, np.nan)
     with np.errstate(all="ignore"):
+        if in_logs:
+            values, numbers = np.log(values), np.log(numbers)
+        numbers = np.where(known & np.isfinite(numbers), numbers, np.nan)
+        known = np.isfinite(numbers)
         center, spread = np.nanmean(numbers, axis=0), np.nanstd(numbers, axis=0)
     usable = (known.mean(axis=0) > 0.5) & np.isfinite(spread) & (spread > 0)
-    if usable.sum() < 2 or np.ptp(values) == 0:
+    has_value = np.isfinite(values)
+    if usable.sum() < 2 or has_value.sum() < 4 * SHORTEST_RUN or np.ptp(values[has_value]) == 0:
         return
+    values = np.where(has_value, values, 0.0)
     design = np.where(usable & np.isfinite(numbers), (numbers - center) / np.where(usable, spread, 1.0), 0.0)
-    rest, chosen = values - values.mean(), list[int]()
+    rest, chosen = np.where(has_value, values - values[has_value].mean(), 0.0), list[int]()
     while len(chosen) < most:
         score = np.abs(design.T @ rest)
         score[[*chosen]] = -1.0
         chosen.append(int(np.argmax(score)))
-        every = known[:, chosen].all(axis=1)
+        every = known[:, chosen].all(axis=1) & has_value
         if every.sum() < 4 * SHORTEST_RUN:
             return
         terms = np.column_stack([np.ones(len(held)), design[:, chosen]])
@@ -354,8 +368,9 @@ def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3) ->
             step = 0.1 * float(np.diff(np.unique(one.numbers[np.isfinite(one.numbers)])).min(initial=np.inf))
             if not np.isfinite(step):
                 return
-            _, codes = np.unique(np.rint(fitted / (10 * step)), return_inverse=True)
-            leak = _measured(part, np.where(every, codes, -1), int(codes.max()) + 1, names, "sum")
+            predicted = np.exp(np.minimum(fitted, 50.0)) if in_logs else fitted
+            _, codes = np.unique(np.rint(predicted / (10 * step)), return_inverse=True)
+            leak = _measured(part, np.where(every, codes, -1), int(codes.max()) + 1, names, "ratio" if in_logs else "sum")
             if leak is not None and leak.restores:
                 yield leak
                 return

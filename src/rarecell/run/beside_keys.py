@@ -483,7 +483,9 @@ def sentence_of(leak: Leak, table: ContingencyTable | None) -> str:
     what = {
         "values": f"{names} {verb(len(leak.columns), 'tells', 'together tell')}",
         "order": f"the order of {names} tells" if leak.columns[0] != ROW_ORDER else f"{ROW_ORDER} tells",
+        "part": f"a part of {names}, such as some of its digits or words, tells",
         "sum": f"{names} added up or subtracted tell",
+        "ratio": f"{names} multiplied or divided tell",
         "rows counted": f"counting the rows of one {names} tells",
     }.get(leak.how, f"the rows of one {names} tell together ({leak.how})")
     where = ""

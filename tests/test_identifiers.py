@@ -76,6 +76,17 @@ def test_known_numbers_pass_their_checks() -> None:
         "Belgian national numbers": "85073003328",
         "German tax identifiers": "36574261809",
         "Portuguese tax numbers": "501964843",
+        "Italian tax codes": "RSSMRA85T10A562S",
+        "Swedish person numbers": "19811228-9874",
+        "Chinese identity numbers": "11010519491231002X",
+        "Estonian or Lithuanian codes": "37605030299",
+        "Turkish identity numbers": "10000000146",
+        "Czech or Slovak birth numbers": "7103192745",
+        "Bulgarian uniform civil numbers": "7523169263",
+        "Romanian personal codes": "1630615123457",
+        "British health service numbers": "943 476 5919",
+        "Indian Aadhaar numbers": "234123412346",
+        "South African identity numbers": "8001015009087",
     }
     for name, number in checks.items():
         pattern, check = NATIONAL_NUMBERS[name]
@@ -83,9 +94,29 @@ def test_known_numbers_pass_their_checks() -> None:
         assert check(number), name
 
 
+def test_numbers_of_a_statistics_package_are_looked_at_like_any_other() -> None:
+    for name in ("Dutch service numbers", "Polish PESEL numbers"):
+        values: list[object] = [float(value) for value in passing(name)]
+        assert direct_identifier("v5", values, len(values)) == name
+    serial = [float(k) for k in range(93_703, 93_703 + N)]
+    assert direct_identifier("seqn", serial, N) == "a number of its own for every record"
+    assert direct_identifier(
+        "remark", [*(f"no answer {k}" for k in range(90)), *(f"write to a{k}@b.org" for k in range(9))], 400
+    ) == ("e-mail addresses among other text")
+    names = [f"{a}{b}" for a in "王李张刘陈杨" for b in ("伟", "芳", "娜", "秀英", "敏", "静", "丽", "强", "磊", "军")]
+    assert direct_identifier("v2", names, 150) == "names of persons"
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [
+        ("pay", [float(x) for x in sorted({int(x) for x in RNG.lognormal(9, 1, N)})]),
+        ("isco", [float(k) for k in range(1_000, 9_900, 37)]),
+        ("turnover", sorted({int(x) for x in RNG.lognormal(22, 1, N)})),
+        ("year_of_birth", [float(k) for k in range(1_930, 2_010)]),
+        ("wealth", sorted({float(int(x)) for x in RNG.lognormal(21, 2, N)})),
+        ("postcode", [f"{k:05d}" for k in range(1_000, 99_000, 431)]),
+        ("nace", [f"{a}.{b:02d}" for a in range(10, 40) for b in range(4)]),
         ("income", sorted({int(x) for x in RNG.lognormal(9, 1, N)})),
         ("height", sorted({float(x) for x in np.round(RNG.normal(170, 9, N), 1)})),
         ("score", sorted({float(x) for x in RNG.normal(0, 1, N)})),

@@ -31,12 +31,13 @@ _PAIR = re.compile(r"-?[0-9]{1,2}\.[0-9]{3,}\s*[,; ]\s*-?[0-9]{1,3}\.[0-9]{3,}")
 _DECIMALS = re.compile(r"-?[0-9]{1,3}\.[0-9]{4,}")
 _DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
 _LETTERS = r"[^\W\d_](?:[^\W\d_]|['’.\-])*"
-_FULL_NAME = re.compile(rf"{_LETTERS},?( {_LETTERS})+")
+_FULL_NAME = re.compile(rf"{_LETTERS},?( {_LETTERS})+|[\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7a3]{{2,5}}")
 _WORDS = re.compile(_LETTERS)
 
 
 _NAME_SAYS = re.compile(
-    r"(^|_)(name|surname|firstname|lastname|first_name|last_name|vorname|nachname|familienname|nom|prenom|apellido|nombre|cognome)($|_)",
+    r"(^|_)(name|surname|firstname|lastname|first_name|last_name|vorname|nachname|familienname|nom|prenom|prénom|apellidos?|nombres?|cognome|nome|"
+    r"naam|achternaam|voornaam|efternamn|förnamn|etternavn|nazwisko|imie|imię|jmeno|příjmení|sukunimi|sobrenome|ad|soyad|имя|фамилия)($|_)",
     re.IGNORECASE,
 )
 _PLACE_SAYS = re.compile(
@@ -112,11 +113,107 @@ def _is_norwegian(text: str) -> bool:
     return first and _weighted(text, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
 
 
+def _is_nhs(text: str) -> bool:
+    check = 11 - _weighted(_plain(text)[:9], (10, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
+    return check % 11 == _digits(text)[9] and check != 10
+
+
+def _is_turkish(text: str) -> bool:
+    d = _digits(text)
+    return (7 * sum(d[0:9:2]) - sum(d[1:8:2])) % 10 == d[9] and sum(d[:10]) % 10 == d[10]
+
+
+def _is_chinese(text: str) -> bool:
+    weights = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+    return "10X98765432"[_weighted(text[:17], weights) % 11] == text[17].upper()
+
+
+def _is_baltic(text: str) -> bool:
+    """Estonian and Lithuanian codes: a second row of weights where the first leaves 10."""
+    digits = _plain(text)
+    left = _weighted(digits[:10], (1, 2, 3, 4, 5, 6, 7, 8, 9, 1)) % 11
+    left = _weighted(digits[:10], (3, 4, 5, 6, 7, 8, 9, 1, 2, 3)) % 11 % 10 if left == 10 else left
+    return left == int(digits[10])
+
+
+_MULTIPLY = (
+    *("0123456789", "1234067895", "2340178956", "3401289567", "4012395678"),
+    *("5987604321", "6598710432", "7659821043", "8765932104", "9876543210"),
+)
+_PERMUTE = ("0123456789", "1576283094", "5803796142", "8916043527", "9453126870", "4286573901", "2793806415", "7046913258")
+
+
+def is_verhoeff(text: str) -> bool:
+    """Whether the last digit is that of Verhoeff's dihedral check, as in Indian Aadhaar numbers.
+
+    Examples
+    --------
+    >>> is_verhoeff("2363")
+    True
+    """
+    check = 0
+    for place, digit in enumerate(reversed(_digits(text))):
+        check = int(_MULTIPLY[check][int(_PERMUTE[place % 8][digit])])
+    return check == 0
+
+
+def _is_italian(text: str) -> bool:
+    odd = dict(zip("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", _ITALIAN_ODD, strict=True))
+    total = sum(odd[c] if place % 2 == 0 else int(c) if c.isdigit() else ord(c) - 65 for place, c in enumerate(text[:15]))
+    return chr(65 + total % 26) == text[15]
+
+
+_ITALIAN_ODD = (
+    *(
+        1,
+        0,
+        5,
+        7,
+        9,
+        13,
+        15,
+        17,
+        19,
+        21,
+        1,
+        0,
+        5,
+        7,
+        9,
+        13,
+        15,
+        17,
+        19,
+        21,
+        2,
+        4,
+        18,
+        20,
+        11,
+        3,
+        6,
+        8,
+        12,
+        14,
+        16,
+        10,
+        22,
+        25,
+        24,
+        23,
+    ),
+)
+
+
+def _plain(text: str) -> str:
+    return "".join(c for c in text if c.isdigit())
+
+
 NATIONAL_NUMBERS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
     name: (re.compile(pattern), check)
     for name, pattern, check in (
         ("Spanish identity numbers", r"[0-9]{8}-?[A-Z]", lambda t: "TRWAGMYFPDXBNJZSQVHLCKE"[int(t[:8]) % 23] == t[-1]),
-        ("Italian tax codes", r"[A-Z]{6}[0-9]{2}[A-EHLMPRST][0-9]{2}[A-Z][0-9]{3}[A-Z]", lambda _: True),
+        ("Italian tax codes", r"[A-Z]{6}[0-9]{2}[A-EHLMPRST][0-9]{2}[A-Z][0-9]{3}[A-Z]", _is_italian),
         (
             "British insurance numbers",
             r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?[0-9]{2} ?[0-9]{2} ?[0-9]{2} ?[A-D]",
@@ -146,6 +243,26 @@ NATIONAL_NUMBERS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
             lambda t: (11 - _weighted(t[:8], (9, 8, 7, 6, 5, 4, 3, 2)) % 11) % 11 % 10 == int(t[8]),
         ),
         ("Swedish or Canadian person numbers", r"[0-9]{9,10}|[0-9]{6}[-+][0-9]{4}", is_luhn),
+        ("Swedish person numbers", r"(19|20)[0-9]{6}-?[0-9]{4}", lambda t: is_luhn(_plain(t)[2:])),
+        ("Chinese identity numbers", r"[1-9][0-9]{16}[0-9Xx]", _is_chinese),
+        ("Estonian or Lithuanian codes", r"[1-6][0-9]{10}", _is_baltic),
+        ("Turkish identity numbers", r"[1-9][0-9]{10}", _is_turkish),
+        ("Czech or Slovak birth numbers", r"[0-9]{6}/?[0-9]{4}", lambda t: int(_plain(t)) % 11 == 0),
+        (
+            "Bulgarian uniform civil numbers",
+            r"[0-9]{10}",
+            lambda t: _weighted(t[:9], (2, 4, 8, 5, 10, 9, 7, 3, 6)) % 11 % 10 == int(t[9]),
+        ),
+        (
+            "Romanian personal codes",
+            r"[1-9][0-9]{12}",
+            lambda t: (
+                min(_weighted(t[:12], (2, 7, 9, 1, 4, 6, 3, 5, 8, 2, 7, 9)) % 11, 10) in (int(t[12]), 10 if t[12] == "1" else -1)
+            ),
+        ),
+        ("British health service numbers", r"[0-9]{3} ?[0-9]{3} ?[0-9]{4}", _is_nhs),
+        ("Indian Aadhaar numbers", r"[2-9][0-9]{3} ?[0-9]{4} ?[0-9]{4}", is_verhoeff),
+        ("South African identity numbers", r"[0-9]{13}", is_luhn),
         ("payment card numbers", r"[3-6][0-9]{12,18}", is_luhn),
     )
 }
@@ -180,6 +297,8 @@ def direct_identifier(name: str, values: Sequence[object], n_records: int, *, is
         days = {str(value)[:10] for value in values}
         # Dates that were cut to the month are the first of it.
         return None if all(day.endswith("-01") for day in days) else _of_days(name, len(days))
+    # Statistics packages store whole numbers as decimals.
+    values = [int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value for value in values]
     is_text = any(isinstance(value, str) for value in values)
     texts = [str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool)]
     if len(values) < FEWEST_VALUES or not values:
@@ -189,8 +308,13 @@ def direct_identifier(name: str, values: Sequence[object], n_records: int, *, is
     for what, has_form in (("e-mail addresses", _EMAIL.fullmatch), ("bank account numbers (IBAN)", is_iban)):
         if _share(texts, has_form) >= 0.5:
             return what
+    if is_text and sum(1 for text in texts if _EMAIL.search(text)) >= max(3, 0.01 * len(texts)):
+        return "e-mail addresses among other text"
+    # A number that was stored as one has lost its leading zeros.
+    longest = max(map(len, texts))
+    padded = texts if is_text or not 9 <= longest <= 18 else [text.zfill(longest) for text in texts]
     for what, (pattern, check) in NATIONAL_NUMBERS.items():
-        passed = sum(1 for text in texts if pattern.fullmatch(text) and check(text))
+        passed = sum(1 for text in padded if pattern.fullmatch(text) and check(text))
         if passed >= NEARLY_ALL * len(texts):
             return what
     if is_text and _share(texts, _DAY.fullmatch) >= NEARLY_ALL:

@@ -19,10 +19,11 @@ from starlette.routing import Route
 from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput, RarecellError
-from rarecell.outcome.planned import PlannedPoint, PlanSummary
+from rarecell.outcome.planned import PlanSummary, ReleasePoint
 from rarecell.planning.planner import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
+from rarecell.report.tables import frontier_table
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.plan import recodings_with
 
@@ -105,6 +106,7 @@ class ReleasePages:
             step="protect",
             job=job,
             points=points,
+            table=frontier_table(points),
             chosen=chosen,
             cheapest={place: name for name, place in found.cheapest.items()},
             n_tried=len(found.looked_at),
@@ -140,7 +142,7 @@ def _target(fields: dict[str, list[str]]) -> ProtectConfig:
     return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
 
 
-def frontier_picture(points: Sequence[PlannedPoint], address: str) -> str:
+def frontier_picture(points: Sequence[ReleasePoint], address: str) -> str:
     """Draw information lost against records swapped; each point links to its line in the table."""
     top, bottom = 34.0, 254.0
     chart = Chart(bottom + 48.0)

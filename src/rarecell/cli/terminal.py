@@ -19,17 +19,18 @@ from rarecell.cli.layout import table_lines, terminal_width
 from rarecell.machine.memory import gigabytes, peak_memory
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
+from rarecell.outcome.planned import ReleasePoint
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import counted, first_of, listed, number, percent, verb, with_labels
-from rarecell.planning.planner import ReleaseFrontier, ReleasePoint
+from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
 from rarecell.report.sentences import family_sentences, household_sentence, steps
 from rarecell.report.table import Table
-from rarecell.report.tables import all_tables, intruders_table, paper_table
+from rarecell.report.tables import all_tables, frontier_table, intruders_table, paper_table
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import command_for
 
@@ -226,36 +227,12 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
     met = "that reach it" if found.cheapest else "that come nearest (none reaches it)"
     has_associations = any(point.association_kept is not None for point in found.points)
     has_means = any(point.means_moved is not None for point in found.points)
-    headers = ["", "recoding", "information lost", "records swapped", "tables moved", "correct links left", "highest risk"]
-    lines = [
-        (
-            str(place),
-            point.name,
-            percent(point.information_lost),
-            number(point.records_changed),
-            number(point.hellinger_mean, 3),
-            number(point.correct_links, 1),
-            number(point.highest, 3),
-            *([number(point.association_kept and 100 * point.association_kept, 0) + " %"] if has_associations else []),
-            *([percent(point.means_moved or 0.0)] if has_means else []),
-            *([number(point.relation_moved or 0.0, 3)] if has_associations else []),
-        )
-        for place, point in enumerate(found.points, start=1)
-    ]
-    rows(
-        f"Ways to release the file with {found.target}: those {met}, least recoded first",
-        [
-            *headers,
-            *(["relation with other columns kept"] if has_associations else []),
-            *(["means moved"] if has_means else []),
-            *(["Cramér's V moved"] if has_associations else []),
-        ],
-        lines,
-        right=range(2, 10),
-    )
+    caption = f"Ways to release the file with {found.target}: those {met}, least recoded first"
+    show_table(frontier_table(found.points, caption))
     click.echo()
     say(
         f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys."
+        + (" 'Relations kept' is the share of what the keys tell about other columns." if has_associations else "")
         + (" 'Means moved' is the largest change of a mean of another column by level of a key." if has_means else "")
         + (" 'Cramér's V moved' is its largest change for a key and another column." if has_associations else "")
     )

@@ -118,31 +118,28 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
         path,
         settings=EngineSettings(encoding=asked.encoding or None, decimal=asked.decimal or None, sheet=asked.sheet or None),
     )
-    try:
-        columns = source.columns() if codebook is None else [codebook.applied(column) for column in source.columns()]
-        said_missing = with_missing_codes({column.name: column for column in columns}, asked.codes(source))
-        n_records = int(source.n_rows)
-        n_looked_at = _looked_at(n_records, len(columns))
-        profiles, preview = [], _Preview(columns)
-        together: dict[str, NDArray[np.int32]] = {}
-        for part in _parts(columns):
-            readable = [column.name for column in part if column.kind != "other"]
-            batch = next(iter(source.batches(readable)), None) if readable else None
-            first = None if batch is None else batch.slice(0, n_looked_at)
-            n_looked_at = n_looked_at if first is None else first.num_rows
-            preview.add(readable, first)
-            for column in part:
-                if column.name not in readable or first is None:
-                    why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
-                    profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
-                    continue
-                values = first.column(readable.index(column.name))
-                if may_number_a_part(column.name, column.label):
-                    together[column.name] = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy()
-                profiles.append(_profile(column, values, n_looked_at, said_missing[column.name], source.decimal_mark))
-        notes, sheets, sheet = source.notes, source.sheets, source.sheet
-    finally:
-        source.close()
+    columns = source.columns() if codebook is None else [codebook.applied(column) for column in source.columns()]
+    said_missing = with_missing_codes({column.name: column for column in columns}, asked.codes(source))
+    n_records = int(source.n_rows)
+    n_looked_at = _looked_at(n_records, len(columns))
+    profiles, preview = [], _Preview(columns)
+    together: dict[str, NDArray[np.int32]] = {}
+    for part in _parts(columns):
+        readable = [column.name for column in part if column.kind != "other"]
+        batch = next(iter(source.batches(readable)), None) if readable else None
+        first = None if batch is None else batch.slice(0, n_looked_at)
+        n_looked_at = n_looked_at if first is None else first.num_rows
+        preview.add(readable, first)
+        for column in part:
+            if column.name not in readable or first is None:
+                why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
+                profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
+                continue
+            values = first.column(readable.index(column.name))
+            if may_number_a_part(column.name, column.label):
+                together[column.name] = pc.dictionary_encode(values, null_encoding="encode").indices.to_numpy()
+            profiles.append(_profile(column, values, n_looked_at, said_missing[column.name], source.decimal_mark))
+    notes, sheets, sheet = source.notes, source.sheets, source.sheet
     profiles = _with_household_of_two(profiles, together, n_looked_at)
     if codebook is not None:
         profiles = [_declared(profile, codebook) for profile in profiles]

@@ -1,9 +1,8 @@
 """What does the program need from data, wherever they are stored?
 
-A :class:`Source` lists its columns, hands out any of them in record order, counts combinations of values, and writes
-itself back with some values replaced. A new kind of data needs :meth:`Source.columns`, :attr:`Source.n_rows` and
-:meth:`Source.batches`; the rest follows from these and is overridden where an engine can do better. Values are Arrow
-arrays throughout; nothing above this package sees a data frame.
+An :class:`Engine` lists its columns, hands out any of them in record order, and writes itself back with some values replaced. A
+:class:`Source` is an engine that can also count combinations of values, code and sample its records: that follows from the former,
+and is overridden where an engine can do better. Values are Arrow arrays throughout; nothing above this package sees a data frame.
 """
 
 from __future__ import annotations
@@ -109,8 +108,11 @@ def _is_same_number(text: Level, declared: Level) -> bool:
         return False
 
 
-class Source(ABC):
-    """Data that can be counted, read in order and written back."""
+class Engine(ABC):
+    """What a kind of data says of itself: its columns, its records in order, and how it is written back.
+
+    A new kind of data is a :class:`Source` with :meth:`columns`, :attr:`n_rows`, :meth:`batches` and :meth:`write`.
+    """
 
     name: str
     """What messages call the data."""
@@ -121,29 +123,6 @@ class Source(ABC):
     decimal_mark: str = "."
     """The decimal mark of numbers that are stored as text."""
 
-    least_weight: float = 1.0
-    """Survey weights below this are refused: a record stands for itself at least, unless weights are relative to each other."""
-
-    missing_codes: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Codes that mean "missing" according to the user, by column; the columns themselves list what the data declare."""
-
-    sheets: tuple[str, ...] = ()
-    """The sheets of a workbook, known once it was read; empty for other data."""
-
-    sheet: str = ""
-    """The sheet that is read."""
-
-    keeps_rows: bool = True
-    """False when records have no position of their own, as in a table spread over several machines."""
-
-    finds_by_id: bool = False
-    """True when records are found again by their ids instead of their position."""
-
-    @property
-    def settings_of_output(self) -> EngineSettings | None:
-        """Settings for reading a file written from this source; None for the defaults."""
-        return None
-
     @property
     def notes(self) -> tuple[str, ...]:
         """What was guessed or chosen when reading the data and their owner should know."""
@@ -153,6 +132,55 @@ class Source(ABC):
     def paths(self) -> tuple[Path, ...]:
         """The files that hold the data; none for data in memory, in a database or from a query."""
         return ()
+
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns in order."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of records."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns, in record order."""
+
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        """Write the data again in their own format, with all changes at once.
+
+        The file has a temporary name until it is complete, and only its owner can read it. Everything that is not changed
+        stays as it is: other values, types, labels, and the order of records and columns.
+        """
+        raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
+
+
+class Source(Engine):
+    """Data that can be counted, read in order and written back.
+
+    Everything here follows from what an :class:`Engine` says, and is overridden where an engine can do better.
+    """
+
+    sheets: tuple[str, ...] = ()
+    """The sheets of a workbook, known once it was read; empty for other data."""
+
+    sheet: str = ""
+    """The sheet that is read."""
+
+    least_weight: float = 1.0
+    """Survey weights below this are refused: a record stands for itself at least, unless weights are relative to each other."""
+
+    missing_codes: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Codes that mean "missing" according to the user, by column; the columns themselves list what the data declare."""
+
+    @property
+    def approximate_rows(self) -> int:
+        """Number of records, approximate where an exact count would take a pass over the data."""
+        return self.n_rows
+
+    def why_no_key(self, column: str) -> str:
+        """What a column of kind ``other`` holds, worded as the end of a sentence."""
+        return "holds lists, binary data or other values that are neither numbers nor words nor dates"
 
     _watch: Watch | None = None
 
@@ -166,43 +194,6 @@ class Source(ABC):
         if self._watch is not None:
             return self._watch.unchanged_hash()
         return files_hash(self.paths) if self.paths else None
-
-    def numbered(self, id_column: str | None) -> Source:
-        """The same data with a position for each record; records without one are numbered by their ids."""
-        return self
-
-    def places(self, rows: NDArray[np.int64]) -> Any:
-        """What is needed to find the records at some positions again: the positions themselves, or ids."""
-        return rows
-
-    def rows_at(self, places: Any) -> NDArray[np.int64]:
-        """The positions of records that were found again, where they have one: the inverse of :meth:`places`."""
-        return np.asarray(places, dtype=np.int64)
-
-    @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
-        """The columns in order."""
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """Number of records."""
-
-    @property
-    def approximate_rows(self) -> int:
-        """Number of records, approximate where an exact count would take a pass over the data."""
-        return self.n_rows
-
-    @abstractmethod
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns, in record order."""
-
-    def why_no_key(self, column: str) -> str:
-        """What a column of kind ``other`` holds, worded as the end of a sentence."""
-        return "holds lists, binary data or other values that are neither numbers nor words nor dates"
-
-    def close(self) -> None:  # noqa: B027 (most sources have nothing to give back)
-        """Release temporary files and connections."""
 
     # ------------------------------------------------------------------ reading
 
@@ -233,7 +224,7 @@ class Source(ABC):
     keeps_codes: bool = False
     """Whether columns that were coded once are kept; a frame in memory may change without our knowing."""
 
-    def _refuse_change(self) -> None:  # noqa: B027 (most sources have no file to look at)
+    def _refuse_change(self) -> None:
         """Raise when a file is no longer the one that was opened."""
 
     @cached_property
@@ -335,9 +326,6 @@ class Source(ABC):
 
     # ------------------------------------------------------------------ records by their cell
 
-    def check_id(self, column: str | None) -> None:  # noqa: B027 (records that have a position need no id)
-        """Refuse an id column by which records cannot be found again; None means there is no id column."""
-
     def drawn_records(
         self,
         cells: KeyCells,
@@ -360,6 +348,29 @@ class Source(ABC):
     ) -> dict[str, dict[str, Pairs]]:
         """Pairs of each column with each key, over all records with a cell; columns with over ``most_values`` are left out."""
         return counted_pairs(self, cells, keys, columns, most_values=most_values)
+
+    # ------------------------------------------------------------------ records without a position
+
+    keeps_rows: bool = True
+    """False when records have no position of their own, as in a table spread over several machines."""
+
+    finds_by_id: bool = False
+    """True when records are found again by their ids instead of their position."""
+
+    def numbered(self, id_column: str | None) -> Source:
+        """The same data with a position for each record; records without one are numbered by their ids."""
+        return self
+
+    def places(self, rows: NDArray[np.int64]) -> Any:
+        """What is needed to find the records at some positions again: the positions themselves, or ids."""
+        return rows
+
+    def rows_at(self, places: Any) -> NDArray[np.int64]:
+        """The positions of records that were found again, where they have one: the inverse of :meth:`places`."""
+        return np.asarray(places, dtype=np.int64)
+
+    def check_id(self, column: str | None) -> None:
+        """Refuse an id column by which records cannot be found again; None means there is no id column."""
 
     def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Array], columns: Mapping[str, str]) -> None:
         """Write some ``columns``, under new names, and the values of its cell for every record without a position."""
@@ -389,15 +400,7 @@ class Source(ABC):
         """
         raise BadInput(f"Counts of cliques only are for Spark frames; the cells of {self.name} can be counted: use record_risk.")
 
-    # ------------------------------------------------------------------ writing
-
-    def write(self, path: str | Path, changes: Changes) -> Path:
-        """Write the data again in their own format, with all changes at once.
-
-        The file has a temporary name until it is complete, and only its owner can read it. Everything that is not changed
-        stays as it is: other values, types, labels, and the order of records and columns.
-        """
-        raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
+    # ------------------------------------------------------------------ what is written
 
     def changed(self, changes: Changes) -> Frame:
         """The data with all changes: a frame of the type given, or a pyarrow table for a file."""
@@ -409,6 +412,11 @@ class Source(ABC):
     def read_back(self, written: Path) -> Frame:
         """Open what :meth:`write` wrote as data."""
         return written
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        """Settings for reading a file written from this source; None for the defaults."""
+        return None
 
     @property
     def native_frame(self) -> Frame:

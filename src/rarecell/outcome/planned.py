@@ -1,4 +1,4 @@
-"""Which ways to release a file did a plan find? What the app reads of the output of ``rarecell plan --json``."""
+"""Which ways to release a file did a plan find, and what would a recoding change?"""
 
 from __future__ import annotations
 
@@ -6,19 +6,59 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.words import counted, percent
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedPoint(Plain):
-    """A way to release the file; :class:`rarecell.planning.planner.ReleasePoint` explains the fields."""
+@dataclass(frozen=True)
+class ReleasePoint(Plain):
+    """A way to release the file: a recoding, the swaps that go with it, what is lost, and the risk that is left.
+
+    Attributes
+    ----------
+    recoding : mapping of str to str
+        How each recoded key is recoded, in the words of ``--recode``.
+    groups : mapping of str to tuple of str
+        What the levels of each recoded key contain.
+    levels : mapping of str to tuple of int
+        Number of levels of each key before and after.
+    bits_lost : mapping of str to float
+        Entropy that each recoded key loses.
+    information_lost : float
+        Share of the entropy of all keys that is lost.
+    sample_uniques, correct_links_recoded, population_uniques_recoded : int, float
+        Uniques and risk after the recoding alone.
+    swaps, records_changed, values_changed : int
+        Number of swaps, and of records and values they change.
+    hellinger_mean, hellinger_max : float
+        Hellinger distance between the two-way tables of the recoded keys before and after swapping.
+    association_kept : float or None
+        Share of the mutual information with other columns that is left; None when no columns were given.
+    means_moved, means_moved_of : float or None, str
+        Largest change of a mean of a column of amounts by level of a recoded key, and which that is; None without such columns.
+    relation_moved, relation_moved_of : float or None, str
+        Largest change of Cramér's V between a recoded key and another column, and which that is; None without such columns.
+    correct_links, population_uniques, highest : float
+        Expected numbers and the highest risk after recoding and swapping.
+    is_met : bool
+        Whether the target is met.
+    """
 
     recoding: Mapping[str, str]
     groups: Mapping[str, tuple[str, ...]]
+    levels: Mapping[str, tuple[int, int]]
+    bits_lost: Mapping[str, float]
     information_lost: float
+    sample_uniques: int
+    correct_links_recoded: float
+    population_uniques_recoded: float
+    swaps: int
     records_changed: int
+    values_changed: int
     hellinger_mean: float
-    association_kept: float | None = None
+    hellinger_max: float
+    association_kept: float | None
     correct_links: float
+    population_uniques: float
     highest: float
     is_met: bool
     means_moved: float | None = None
@@ -26,16 +66,38 @@ class PlannedPoint(Plain):
     relation_moved: float | None = None
     relation_moved_of: str = ""
 
+    @property
+    def options(self) -> str:
+        """The recoding as command-line options."""
+        return " ".join(f'--recode "{key}={words}"' for key, words in self.recoding.items())
+
+    @property
+    def name(self) -> str:
+        """The recoding in words."""
+        return "; ".join(f"{key} in {_after_in(words)}" for key, words in self.recoding.items()) or "every key as it is"
+
+    def __str__(self) -> str:
+        reached = "" if self.is_met else " That is above the target."
+        lost = f"{percent(self.information_lost)} of the keys' information is lost" if self.recoding else "no key is recoded"
+        return (
+            f"{self.name[:1].upper()}{self.name[1:]}, with {counted(self.swaps, 'swap')}: {self.correct_links:,.1f} correct links are "
+            f"expected, the highest risk is {self.highest:.3f}, and {lost}.{reached}"
+        )
+
+
+def _after_in(words: str) -> str:
+    return f"bands from {', '.join(words.split()[1:])}" if words.startswith("edges") else words
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlanSummary(Plain):
-    """The frontier of a plan: its points, the position of those that are best at something, and how many were tried."""
+    """The frontier of a plan as ``rarecell plan --json`` prints it: its points, the position of those that are best at something, and how many were tried."""
 
     target: Mapping[str, float]
     combinations: int
-    points: tuple[PlannedPoint, ...]
+    points: tuple[ReleasePoint, ...]
     cheapest: Mapping[str, int]
-    looked_at: tuple[PlannedPoint, ...]
+    looked_at: tuple[ReleasePoint, ...]
 
 
 # What would a recoding change, as far as counts and a quick model tell?

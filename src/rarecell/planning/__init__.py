@@ -1,5 +1,6 @@
 """Recodings and swaps combined to reach a target, and what they cost."""
 
-from rarecell.planning.planner import ReleaseFrontier, ReleasePoint, ReleaseTarget, plan_release
+from rarecell.outcome.planned import ReleasePoint
+from rarecell.planning.planner import ReleaseFrontier, ReleaseTarget, plan_release
 
 __all__ = ["ReleaseFrontier", "ReleasePoint", "ReleaseTarget", "plan_release"]

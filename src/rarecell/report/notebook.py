@@ -24,7 +24,7 @@ from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
-from rarecell.outcome.words import about, about_times, counted, expected, listed, number, percent, verb
+from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
 from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
@@ -33,7 +33,7 @@ from rarecell.report.drawing import PALETTE
 from rarecell.report.graph_picture import ModelPicture, graph_svg
 from rarecell.report.sentences import family_sentences, fixed_sentence, household_sentence, model_sentences, steps
 from rarecell.report.table import Table, text_column
-from rarecell.report.tables import intruders_table
+from rarecell.report.tables import frontier_table, intruders_table
 from rarecell.risk.records import RecordRisk
 from rarecell.search.result import SearchResult
 from rarecell.swap.apply import SwapResult
@@ -232,12 +232,7 @@ def _(result: SwapResult, show_records: bool) -> str:
 
 @_body.register
 def _(result: ReleaseFrontier, show_records: bool) -> str:
-    rows = [
-        (point.name, number(point.swaps), number(point.correct_links, 1), f"{point.highest:.3f}", percent(point.information_lost))
-        for point in result.points
-    ]
-    headers = ["recoding", "swaps", "correct links", "highest risk", "information lost"]
-    return _sentence(str(result)) + _table(headers, rows)
+    return _sentence(str(result)) + html_table(frontier_table(result.points))
 
 
 def _attack(summary: AttackSummary) -> str:

@@ -6,9 +6,11 @@ A table is made once from the summary. The page formats its numbers; the CSV fil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rarecell.data.describe import ColumnProfile, FileProfile
+from rarecell.outcome.planned import ReleasePoint
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
@@ -369,6 +371,24 @@ def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
             columns.append(column)
             rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
     return Table("intruders", title, tuple(columns), tuple(tuple(row) for row in rows))
+
+
+def frontier_table(points: Sequence[ReleasePoint], caption: str = "Ways to release the file") -> Table:
+    """Ways to release a file, numbered as in the picture of the app; without the columns that no way has a number for."""
+    columns: list[tuple[Column, Callable[[ReleasePoint], object]]] = [
+        (text_column("Recoding"), lambda point: point.name),
+        (Column("Information lost", percent), lambda point: point.information_lost),
+        (Column("Records swapped"), lambda point: point.records_changed),
+        (Column("Tables moved", partial(number, digits=3)), lambda point: point.hellinger_mean),
+        (Column("Relations kept", _share), lambda point: point.association_kept),
+        (Column("Means moved", _share), lambda point: point.means_moved),
+        (Column("Cramér's V moved", partial(number, digits=3)), lambda point: point.relation_moved),
+        (Column("Correct links left", partial(number, digits=1)), lambda point: point.correct_links),
+        (Column("Highest risk", partial(number, digits=3)), lambda point: point.highest),
+    ]
+    known = [(column, value_of) for column, value_of in columns if any(value_of(point) is not None for point in points)]
+    rows = tuple((place, *(value_of(point) for _, value_of in known)) for place, point in enumerate(points, start=1))
+    return Table("ways", caption, (Column(""), *(column for column, _ in known)), rows)
 
 
 def _measured(intruder: IntruderSummary) -> str:

@@ -145,16 +145,13 @@ def handover(
             memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
         )
         source = open_source(released, settings=settings)
-        try:
-            plan = _plan(source, config, wish)
-            _refuse_identifiers(source, config, plan, wish)
-            progress.start("writing the file")
-            stage = folder.path(FOLDER)
-            stage.mkdir(mode=0o700)
-            file = source.write(stage / f"data{source.suffix}", plan.changes)
-            made = _described(source, file, saved, plan, wish)
-        finally:
-            source.close()
+        plan = _plan(source, config, wish)
+        _refuse_identifiers(source, config, plan, wish)
+        progress.start("writing the file")
+        stage = folder.path(FOLDER)
+        stage.mkdir(mode=0o700)
+        file = source.write(stage / f"data{source.suffix}", plan.changes)
+        made = _described(source, file, saved, plan, wish)
         write_parquet(folder.path(KEY), plan.key)
         title = PurePath(config.input or config.spark_table or "data").stem
         (stage / "codebook.csv").write_text(codebook_csv(made.columns), encoding="utf-8")
@@ -371,10 +368,7 @@ def _original_labels(config: RunConfig) -> dict[str, Column]:
         return {}
     settings = EngineSettings(encoding=config.encoding, sheet=config.sheet, decimal=config.decimal)
     source = open_source(config.input, settings=settings)
-    try:
-        return {column.name: replace(column, value_labels={}) for column in source.columns()}
-    finally:
-        source.close()
+    return {column.name: replace(column, value_labels={}) for column in source.columns()}
 
 
 def _what_was_done(summary: RunSummary, plan: _Plan) -> dict[str, str]:

@@ -17,14 +17,13 @@ from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
+from rarecell.outcome.planned import ReleasePoint, Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (
     MOST_CANDIDATES,
     Amounts,
     Fit,
     Fitted,
     ReleaseFrontier,
-    ReleasePoint,
     ReleaseTarget,
     SwapRules,
     plan_release,

@@ -218,6 +218,38 @@ def count_others(occupied, nearness, patterns, points, bounds, rows, n_nearer, n
 
 
 @borrowing
+def nearest_other(occupied, nearness, point):
+    """The smallest distance of ``point`` from a cell other than its own, and the number of persons at it; infinite if there is none."""
+    n_cells, n_keys = occupied.codes.shape
+    least, number, row = np.inf, 0, 0
+    while row < n_cells:
+        total, k, is_own = 0.0, 0, True
+        while k < n_keys:
+            total += key_distance(nearness, k, point[k], occupied.codes[row, k])
+            if total > least + TOLERANCE:
+                break
+            is_own = is_own and occupied.codes[row, k] == point[k]
+            k += 1
+        if k < n_keys:
+            row = occupied.skip[row, k]
+            continue
+        if not is_own:
+            if total < least - TOLERANCE:
+                least, number = total, occupied.counts[row]
+            else:
+                number += occupied.counts[row]
+        row += 1
+    return least, number
+
+
+@borrowing
+def nearest_others(occupied, nearness, points, rows, least, number):
+    """:func:`nearest_other` for the points in the range ``rows``; threads take a range each."""
+    for p in range(rows[0], rows[1]):
+        least[p], number[p] = nearest_other(occupied, nearness, points[p])
+
+
+@borrowing
 def least_costs(patterns, prefix, k, least):
     """The least still to be added when key k is the same and when it differs; ``prefix`` are the earlier keys that differ."""
     least[k, 0] = 0.0 if prefix == ZERO or len(patterns.mask) == 0 else np.inf

@@ -226,12 +226,13 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         treat=_treatments(first(fields, "treat")),
         carry=names_in(first(fields, "carry")),
         spare=names_in(first(fields, "spare")),
+        also_known=names_in(first(fields, "also_known")),
         accept_leak=names_in(first(fields, "accept_leak")),
     )
     return replace(config, protect=protect)
 
 
-BESIDE_KEYS = ("carry", "spare", "accept_leak")
+BESIDE_KEYS = ("carry", "spare", "also_known", "accept_leak")
 """Options that name columns beside the keys."""
 
 

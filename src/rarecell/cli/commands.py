@@ -119,6 +119,7 @@ def attack(**options: Any) -> None:
             population=options["population"],
             weight=options["weight"],
             household=options["household"],
+            also_known=list(names_in(options["also_known"] or "")),
             id=options["id"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             seed=options["seed"] or 0,

@@ -30,7 +30,7 @@ from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
 from rarecell.report.sentences import family_sentences, household_sentence, steps
 from rarecell.report.table import Table
-from rarecell.report.tables import all_tables, frontier_table, intruders_table, paper_table
+from rarecell.report.tables import all_tables, beyond_table, frontier_table, intruders_table, paper_table
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import command_for
 
@@ -198,6 +198,11 @@ def show_attack(summary: AttackSummary) -> None:
         n = summary.not_in_register
         say(f"The register has nobody with the values of {counted(n, 'record')} of the original; they count as not found.")
     show_table(intruders_table(summary.intruders))
+    further = beyond_table(summary.beyond)
+    if further is not None:
+        show_table(further)
+    if summary.consistency is not None:
+        say(summary.consistency.sentence)
     show_leaks(summary.leaks)
 
 

@@ -26,7 +26,14 @@ def participant_links(
 
     Every distance of the family is tried, as for the nearest person. Nothing is estimated, so the interval is a single point.
     """
-    claims = _claims(release)
+    return tried_participants(release, distances=distances, family=family)[0]
+
+
+def tried_participants(
+    release: Release, *, distances: Distances | None = None, family: Sequence[Yardstick] | None = None
+) -> tuple[Links, NDArray[np.float64]]:
+    """:func:`participant_links`, and the highest probability of each person over all distances."""
+    claims = alone_claims(release)
     tried = family or yardsticks(release.before, distances)
     # If nothing moved, everybody's record has the true values, whatever the distance.
     tried = tried if len(release.rows) else tried[:1]
@@ -34,7 +41,7 @@ def participant_links(
     name, worst = max(by_distance.items(), key=lambda found: float(found[1].sum()))
     moved = (claims.true != claims.released).any(axis=1)
     total = float(worst.sum())
-    return Links(
+    links = Links(
         "participant",
         claims.row,
         worst,
@@ -43,6 +50,7 @@ def participant_links(
         (total, total),
         name if len(release.rows) else "",
     )
+    return links, np.max(list(by_distance.values()), axis=0)
 
 
 def participant_probability(claims: Claims, release: Release, near: Nearness) -> NDArray[np.float64]:
@@ -52,7 +60,7 @@ def participant_probability(claims: Claims, release: Release, near: Nearness) ->
     return np.where(others.n_nearer == 0, 1.0 / np.maximum(others.n_tied, 1), 0.0)
 
 
-def _claims(release: Release) -> Claims:
+def alone_claims(release: Release) -> Claims:
     """People who are alone in the original, or whose record is alone in the released file."""
     before = release.before
     true_cell = before.marginals.positions(before.all_keys, release.true)

@@ -11,7 +11,7 @@ fraction of a person nearer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -132,10 +132,20 @@ class Persons:
         def work(rows: tuple[int, int]) -> None:
             kernels.count_others(occupied, arranged, arranged_patterns, codes, bounds, rows, *found)
 
-        n_parts = max(1, min(4 * n_cores(), len(points) // _WORTH_A_THREAD))
-        limits = [len(points) * part // n_parts for part in range(n_parts + 1)]
-        on_all_cores(work, [(rows,) for rows in pairwise(limits)])
+        _in_parts(work, len(points))
         return found
+
+    def nearest(self, points: Cells, near: Nearness) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """For each point, the distance of the nearest people who are not at the point itself, and their number."""
+        occupied, arranged = self._sorted[0], self._arranged(near)
+        codes = np.ascontiguousarray(points[:, self._key_order])
+        least, number = np.zeros(len(points)), np.zeros(len(points), dtype=np.int64)
+
+        def work(rows: tuple[int, int]) -> None:
+            kernels.nearest_others(occupied, arranged, codes, rows, least, number)
+
+        _in_parts(work, len(points))
+        return least, number
 
     def ball(
         self,
@@ -169,6 +179,13 @@ class Persons:
             ends[first:last] = np.diff(ends[first:last], prepend=0)
             first = last
         return Ball(np.repeat(np.arange(len(points)), ends), np.concatenate(cells), np.concatenate(distance)), within < bounds
+
+
+def _in_parts(work: Callable[[tuple[int, int]], None], n_points: int) -> None:
+    """Let threads take a range of points each."""
+    n_parts = max(1, min(4 * n_cores(), n_points // _WORTH_A_THREAD))
+    limits = [n_points * part // n_parts for part in range(n_parts + 1)]
+    on_all_cores(work, [(rows,) for rows in pairwise(limits)])
 
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:

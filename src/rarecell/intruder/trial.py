@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rarecell.intruder.assignment import assignment_links
 from rarecell.intruder.household import KNOWS as KNOWS_FAMILIES
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
@@ -14,6 +15,7 @@ from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
 from rarecell.intruder.shadow import shadow_links
 from rarecell.release.release import Release
+from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
 
 KNOWS = {
@@ -25,6 +27,8 @@ KNOWS = {
         "become it"
     ),
     "household": KNOWS_FAMILIES,
+    "also-known": "holds a register with the true keys of everybody, links each record to the nearest person and also knows",
+    "assignment": "holds every record of this file with its true keys, and matches them with the released ones one to one",
     "participant": "holds no register, but knows a person's keys and that the person is in this file",
 }
 """What each intruder must know."""
@@ -86,13 +90,25 @@ def try_intruders(
     shadow = shadow_links(release, register)
     if shadow.total < informed.total:
         shadow = at_least(shadow, informed)
-    return (
+    found = (
         Found("exact", exact, exact_links(release, register, unmoved=unmoved)),
         Found("nearest", exact, nearest),
         Found("informed", exact, informed),
         Found("shadow", exact, shadow),
         Found("participant", participant_links(original), participant_links(release, distances=distances)),
     )
+    if not holds_everybody(release.before, register):
+        return found
+    before, after = (assignment_links(each, distances=distances) for each in (original, release))
+    return found if before is None or after is None else (*found, Found("assignment", before, after))
+
+
+def holds_everybody(table: ContingencyTable, register: Register) -> bool:
+    """Whether the people an intruder knows are those of the file, so that each of them has exactly one record."""
+    if register.unseen is not None:
+        return register.unseen.expected_total < 0.5
+    people = register.known.table
+    return people.n_records == table.n_records and bool((people.counts_of(table.cells) == table.counts).all())
 
 
 def at_least(shadow: Links, other: Links) -> Links:

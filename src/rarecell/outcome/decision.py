@@ -175,7 +175,9 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
         if risk.register is not None:
             return exact, risk.register.correct_matches, None
         return exact, risk.expected_correct_matches, risk.interval_correct_matches[1]
-    named = [one for one in swap.intruders if one.name in profile.intruders]
+    # Columns that the user named are part of the question, whatever the profile says. An assignment is tried only where the file holds
+    # everybody; then everybody is known to be in it.
+    named = [one for one in swap.intruders if one.name in (*profile.intruders, "also-known", "assignment")]
     if not named:
         upper = swap.released.interval_correct_matches[1:] if swap.released is not None else ()
         return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None
@@ -215,7 +217,7 @@ def _groups(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reas
         yield _reason(
             "least_k",
             f"{counted(small, 'record')} {verb(small, 'shares', 'share')} key values with fewer than {k - 1} others.",
-            _coarser(summary, folder),
+            _larger_groups(summary, k, folder),
         )
 
 
@@ -314,6 +316,18 @@ def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
             {"way": "max_correct_links", "max_correct_links": target},
         )
     return _coarser(summary, folder)
+
+
+def _larger_groups(summary: RunSummary, k: int, folder: str) -> _Remedy:
+    """Swap and blank until groups are large enough; where that was done, release a key in fewer groups."""
+    if summary.swap is not None and summary.swap.suppression is not None:
+        return _coarser(summary, folder)
+    return _Remedy(
+        f"Let the program swap and blank values until at least {k} records share theirs",
+        protect_command(folder, f"--k {k}", "protected" if summary.swap is None else "protected-again"),
+        "protect",
+        "Protect the risky records",
+    )
 
 
 def _coarser(summary: RunSummary, folder: str) -> _Remedy:

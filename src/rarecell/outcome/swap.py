@@ -9,7 +9,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.roles import AttributeSummary, ReleasedState, ScenarioSummary
-from rarecell.outcome.words import counted, listed, number, percent
+from rarecell.outcome.words import about, counted, listed, number, people, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +61,30 @@ class IntruderSummary(Plain):
     highest: float | None = None
     distance: str = ""
     sure: tuple[SureLinks, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownBeyond(Plain):
+    """Records that are found by an intruder who holds further columns of everybody, beside the keys.
+
+    ``after`` counts the links to records that are alone by keys and columns; ``of_alone`` those of records that are alone by the
+    keys as well, ``swapped`` those of swapped records, and ``nearest`` what the keys alone find. A column that was ``named`` is a
+    claim of the run, another one a warning.
+    """
+
+    columns: tuple[str, ...]
+    before: float
+    after: float
+    nearest: float
+    of_alone: float | None = None
+    swapped: float | None = None
+    named: bool = False
+    counted: bool = False
+
+    @property
+    def sentence(self) -> str:
+        names = listed([f"'{name}'" for name in self.columns])
+        return f"An intruder who also knows {names} finds {about(self.after)} records, not {people(self.nearest)}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,6 +377,7 @@ class SwapSummary(Plain):
     risk_before: RiskNumbers
     risk_after: RiskNumbers
     intruders: tuple[IntruderSummary, ...] = ()
+    beyond: tuple[KnownBeyond, ...] = ()
     exposed: int | str | None = None
     remaining: tuple[RemainingSummary, ...] = ()
     decoys: int | str | None = None
@@ -391,6 +416,28 @@ class SwapSummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConsistencySummary(Plain):
+    """How well changed rows are told from others by a key that does not go with the rest of the row.
+
+    ``area`` is the probability that a changed row looks stranger than another one, ``area_before`` the same for the same rows in the
+    original: rare rows are strange before anything is done to them. Of the ``strangest`` rows, ``right`` were changed.
+    """
+
+    area: float
+    area_before: float
+    strangest: int
+    right: int
+    right_before: int
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"A changed row looks stranger than another one with probability {self.area:.2f} ({self.area_before:.2f} in the original, because "
+            f"rare rows are strange anyway); of the {number(self.strangest)} strangest rows {number(self.right)} were changed."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AttackSummary(Plain):
     """The result of ``rarecell attack``.
 
@@ -414,6 +461,10 @@ class AttackSummary(Plain):
         Links to the right person if each unique record were linked to a random person.
     intruders : tuple of IntruderSummary
         What each intruder finds.
+    beyond : tuple of KnownBeyond
+        What an intruder finds who holds further columns beside the keys.
+    consistency : ConsistencySummary or None
+        How well changed rows are told from others by how strange they look.
     leaks : tuple of LeakSummary
         Columns of the released file that tell about original values of keys.
     sentence : str
@@ -430,5 +481,7 @@ class AttackSummary(Plain):
     not_in_register: int = 0
     at_random: float
     intruders: tuple[IntruderSummary, ...]
+    beyond: tuple[KnownBeyond, ...] = ()
+    consistency: ConsistencySummary | None = None
     leaks: tuple[LeakSummary, ...] = ()
     sentence: str = ""

@@ -42,6 +42,8 @@ class Suppression:
         Probability of a correct link for each of ``rows`` once its values are blanked.
     unreached : ndarray of int64
         Records that no blanking brings down far enough; they are not among ``rows``.
+    k : int or None
+        The least number of records with the same values that was asked for, if one was.
     """
 
     rows: NDArray[np.int64]
@@ -50,11 +52,25 @@ class Suppression:
     risk_after: NDArray[np.float64]
     links_after: NDArray[np.float64]
     unreached: NDArray[np.int64]
+    k: int | None = None
 
     @property
     def n_values(self) -> int:
         """Number of values that are blanked."""
         return int(sum(of_key.sum() for of_key in self.blanked.values()))
+
+    @property
+    def _on_groups(self) -> str:
+        n, n_left = self.n_values, len(self.unreached)
+        done = f"{counted(n, 'key value')} of {counted(len(self.rows), 'record')} {verb(n, 'is', 'are')} blanked"
+        if n_left:
+            keys = "because of keys that must not be blanked"
+            return f"{done}. {counted(n_left, 'record')} {verb(n_left, 'shares', 'share')} key values with too few others all the same, {keys}."
+        done = "" if not n else f"{done}: "
+        every = (
+            f"{'every' if done else 'Every'} released combination of key values, blanks included, occurs at least {self.k} times."
+        )
+        return f"{done}{every}"
 
     def audit(self) -> dict[str, list[object]]:
         """One row per record: its number, the keys that are blanked, its risk before and after."""
@@ -69,6 +85,8 @@ class Suppression:
         }
 
     def __str__(self) -> str:
+        if self.k is not None:
+            return self._on_groups
         above = len(self.unreached)
         left = f" {counted(above, 'record')} {verb(above, 'stays', 'stay')} above it whatever is blanked." if above else ""
         n, n_records = self.n_values, len(self.rows)
@@ -201,3 +219,174 @@ def _risk_without(
     positions = fewer.marginals.positions(fewer.all_keys, cells[:, kept])
     unique, match = cell_risk(fewer)
     return np.asarray(unique[positions]), np.asarray(match[positions])
+
+
+# Which values are blanked so that every released combination occurs at least k times?
+#
+# A blank is a value of its own here: a row with blanks must look like k − 1 others, blanks included. Programs that count a blank as
+# compatible with every value (sdcMicro's kAnon) need fewer blanks, but a person whose row is the only one with a blank in some place, and
+# whose other values few share, is found by anybody who knows that the person is in the file.
+
+
+@dataclass(frozen=True, eq=False)
+class BlankedToK:
+    """Blanks by which every combination occurs at least k times.
+
+    Attributes
+    ----------
+    rows : ndarray of int64
+        The records that lose a value.
+    blank : ndarray of bool
+        For each of them, which keys are blanked.
+    n_borrowed : int
+        Number of them that shared their values with enough others, and keep those company that did not.
+    unreached : ndarray of int64
+        Records for which nothing helps: keys that must not be blanked tell them apart.
+    """
+
+    rows: NDArray[np.int64]
+    blank: NDArray[np.bool_]
+    n_borrowed: int
+    unreached: NDArray[np.int64]
+
+    @property
+    def n_values(self) -> int:
+        return int(self.blank.sum())
+
+
+def blank_to_k(
+    codes: NDArray[np.int32], k: int, *, may_blank: Sequence[bool] | None = None, importance: Sequence[float] | None = None
+) -> BlankedToK:
+    """Blank few values so that every combination of values, blanks included, occurs at least k times.
+
+    Records in small groups are gathered with others that agree on all keys but a few, and lose those few: sets of one key first, then
+    of two, and so on. Of the sets of one size, the one that serves most records goes first, then the one with the least
+    important keys. A group that is short of members borrows records from large groups, if that costs no more than losing one
+    more key would.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        Key codes of every record; a row with a negative code is not in the file.
+    k : int
+        The least number of records with the same values.
+    may_blank : sequence of bool, optional
+        Keys whose values may be blanked; by default all.
+    importance : sequence of float, optional
+        How important each key is; of two that serve as many records, the less important one is blanked.
+
+    Returns
+    -------
+    BlankedToK
+        The blanks.
+
+    Notes
+    -----
+    The least number of blanks is hard to find (Meyerson and Williams 2004); on small files the tests compare with the optimum.
+
+    References
+    ----------
+    Meyerson, A. and Williams, R. (2004). On the complexity of optimal k-anonymity. PODS, 223–228.
+    """
+    n_keys = codes.shape[1]
+    allowed = [key for key in range(n_keys) if may_blank is None or may_blank[key]]
+    weight = np.ones(n_keys) if importance is None else np.asarray(importance, dtype=np.float64)
+    here = np.flatnonzero((codes >= 0).all(axis=1))
+    _, of_row, size = np.unique(codes[here], axis=0, return_inverse=True, return_counts=True)
+    of_row = of_row.ravel()
+    is_open = np.zeros(len(codes), dtype=bool)
+    is_open[here[size[of_row] < k]] = True
+    # Of a large group, all but k records may be borrowed, one after another.
+    spare = np.zeros(len(codes), dtype=bool)
+    turn = np.empty(len(here), dtype=np.int64)
+    order = np.argsort(of_row, kind="stable")
+    turn[order] = np.arange(len(here)) - (np.cumsum(size) - size)[of_row[order]]
+    spare[here[turn >= k]] = True
+    blank = np.zeros(codes.shape, dtype=bool)
+    n_borrowed = 0
+    for n_blank in range(1, len(allowed) + 1):
+        sets = sorted(combinations(allowed, n_blank), key=lambda keys: (float(weight[list(keys)].sum()), keys))
+        for may_borrow in (False, True):
+            while is_open.any():
+                served = [_served(codes, is_open, spare, keys, k, may_borrow=may_borrow) for keys in sets]
+                best = max(range(len(sets)), key=lambda place: (len(served[place][0]), -place))
+                rows, borrowed = served[best]
+                if not len(rows):
+                    break
+                everyone = np.concatenate([rows, borrowed])
+                blank[np.ix_(everyone, np.array(sets[best], dtype=np.int64))] = True
+                is_open[rows], spare[borrowed] = False, False
+                n_borrowed += len(borrowed)
+    for n_blank in range(1, len(allowed) + 1):
+        for keys in combinations(allowed, n_blank):
+            if is_open.any():
+                n_borrowed += _joined_to_others(codes, blank, is_open, keys, k)
+    rows = np.flatnonzero(blank.any(axis=1))
+    return BlankedToK(rows, blank[rows], n_borrowed, np.flatnonzero(is_open))
+
+
+def _served(
+    codes: NDArray[np.int32],
+    is_open: NDArray[np.bool_],
+    spare: NDArray[np.bool_],
+    keys: tuple[int, ...],
+    k: int,
+    *,
+    may_borrow: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Open records that are in a group of k once they lose these keys, and the records borrowed for that."""
+    kept = [key for key in range(codes.shape[1]) if key not in keys]
+    rows = np.flatnonzero(is_open)
+    lent = np.flatnonzero(spare) if may_borrow else rows[:0]
+    together = np.concatenate([rows, lent])
+    if kept:
+        _, group = np.unique(codes[together][:, kept], axis=0, return_inverse=True)
+        group = group.ravel()
+    else:
+        group = np.zeros(len(together), dtype=np.int64)
+    n_open = np.bincount(group[: len(rows)], minlength=int(group.max(initial=-1)) + 1)
+    if not may_borrow:
+        return rows[n_open[group] >= k], lent
+    n_lent = np.bincount(group[len(rows) :], minlength=len(n_open))
+    # Losing one more key would cost each of them len(keys) + 1.
+    n_missing = k - n_open
+    worthwhile = (n_open > 0) & (n_missing <= n_lent) & (k * len(keys) <= n_open * (len(keys) + 1))
+    taken = np.zeros(len(lent), dtype=bool)
+    by_group = np.argsort(group[len(rows) :], kind="stable")
+    of_lent = group[len(rows) :][by_group]
+    turn = np.arange(len(lent)) - np.searchsorted(of_lent, of_lent)
+    taken[by_group] = worthwhile[of_lent] & (turn < n_missing[of_lent])
+    return rows[worthwhile[group[: len(rows)]]], lent[taken]
+
+
+def _joined_to_others(
+    codes: NDArray[np.int32], blank: NDArray[np.bool_], is_open: NDArray[np.bool_], keys: tuple[int, ...], k: int
+) -> int:
+    """Let open records lose these keys together with as few others as make k; returns how many others lose their first value.
+
+    Others are taken from a group that is still large enough without them, or else a whole group joins.
+    """
+    kept = [key for key in range(codes.shape[1]) if key not in keys]
+    # A record that lost another key would still look different.
+    may_join = (codes >= 0).all(axis=1) & ~blank[:, kept].any(axis=1)
+    group = np.unique(codes[:, kept], axis=0, return_inverse=True)[1].ravel() if kept else np.zeros(len(codes), dtype=np.int64)
+    n_others = 0
+    for one in np.unique(group[is_open]).tolist():
+        members = np.flatnonzero((group == one) & may_join)
+        if len(members) < k:
+            continue
+        looks = np.where(blank[members], -1, codes[members])
+        _, of_member, size = np.unique(looks, axis=0, return_inverse=True, return_counts=True)
+        of_member = of_member.ravel()
+        joins = is_open[members] | blank[members][:, list(keys)].all(axis=1)
+        for smallest in np.argsort(size, kind="stable").tolist():
+            n_missing = k - int(joins.sum())
+            if n_missing <= 0:
+                break
+            candidates = np.flatnonzero((of_member == smallest) & ~joins)
+            joins[candidates[: n_missing if len(candidates) - n_missing >= k else len(candidates)]] = True
+        chosen = members[joins]
+        n_others += int((~is_open[chosen] & ~blank[chosen].any(axis=1)).sum())
+        blank[np.ix_(chosen, np.array(keys, dtype=np.int64))] = True
+        is_open[chosen] = False
+    return n_others

@@ -440,7 +440,7 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
             sure=(),
         )
         for one in intruders
-        if one.name != "participant"
+        if one.name not in ("participant", "assignment")
     )
 
 

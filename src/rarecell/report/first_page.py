@@ -6,13 +6,13 @@ of the file (as it came, recoded, released), what was done, what it cost, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rarecell.outcome.decision import decision_of
 from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.swap import RiskNumbers, SwapSummary
+from rarecell.outcome.swap import KnownBeyond, RiskNumbers, SwapSummary
 from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
 from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb, with_labels
 from rarecell.report.table import Column, Table, persons, text_column
@@ -249,6 +249,18 @@ def _cost(swap: SwapSummary) -> Iterator[str]:
         yield f"Of your analyses, {term.name} in {analysis.name} moved most: by {percent(bias)}."
 
 
+WORTH_TELLING = 1.1
+"""Columns beside the keys are worth a warning if with them an intruder finds this many times what the keys alone find."""
+
+
+def known_beyond(beyond: Sequence[KnownBeyond]) -> Iterator[str]:
+    """What somebody finds who knows more than the keys: with the columns that were named, the worst one, and the worst together."""
+    tried = [one for one in beyond if not one.named and one.after > max(WORTH_TELLING * one.nearest, one.nearest + 1.0)]
+    single, together = ([one for one in tried if (len(one.columns) > 1) == is_set] for is_set in (False, True))
+    for one in (*(one for one in beyond if one.named), *single[:1], *together):
+        yield one.sentence
+
+
 def _remains(summary: RunSummary) -> Iterator[str]:
     swap, threshold = summary.swap, summary.risk.threshold
     if swap is not None:
@@ -258,6 +270,7 @@ def _remains(summary: RunSummary) -> Iterator[str]:
             yield f"No record is {where}." if above == 0 else f"{counted(above, 'record')} {verb(above, 'is', 'are')} {where}."
         for part in swap.not_swapped:
             yield f"{counted(part.records, 'record')} {verb(part.records, 'was', 'were')} not swapped: {part.reason}."
+        yield from known_beyond(swap.beyond)
         if swap.earlier is not None:
             yield swap.earlier.sentence
         yield from (left.sentence for left in swap.left_behind)

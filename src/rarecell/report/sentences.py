@@ -139,6 +139,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A score of a model: how well it fits, with a penalty for each of its parameters. The smaller of two is the better; BIC has a heavier penalty.",
     ),
     (
+        "also known",
+        "Said of a column that is no key and is not swapped, but that somebody may hold in a register. Whoever knows it need only compare people with the row's own value of it.",
+    ),
+    (
         "back-off",
         "Estimating the probability of a rare combination from shorter ones, as far as the records support it; the default averages such models over orders of the keys.",
     ),

@@ -14,8 +14,8 @@ from rarecell.outcome.planned import ReleasePoint
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
-from rarecell.outcome.swap import IntruderSummary, RiskNumbers
-from rarecell.outcome.words import counted, decade, first_of, number, percent, span
+from rarecell.outcome.swap import IntruderSummary, KnownBeyond, RiskNumbers
+from rarecell.outcome.words import counted, decade, first_of, number, people, percent, span
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.sentences import estimator_name
 from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, persons, text_column
@@ -53,6 +53,7 @@ def all_tables(
         _expected_sizes,
         _before_after,
         _intruders,
+        _beyond,
         _formal_edges,
         _not_swapped,
         _remaining,
@@ -349,6 +350,26 @@ def _before_after(summary: RunSummary) -> Table | None:
 
 def _intruders(summary: RunSummary) -> Table | None:
     return None if summary.swap is None or not summary.swap.intruders else intruders_table(summary.swap.intruders)
+
+
+def _beyond(summary: RunSummary) -> Table | None:
+    return None if summary.swap is None else beyond_table(summary.swap.beyond)
+
+
+def beyond_table(beyond: Sequence[KnownBeyond]) -> Table | None:
+    """By how much columns beside the keys raise what an intruder finds; None if none was tried."""
+    if not beyond:
+        return None
+    rows = tuple((one.columns, one.before, one.after, one.of_alone, one.swapped) for one in beyond)
+    columns = (
+        names_column("An intruder who also knows"),
+        Column("finds before", persons),
+        Column("finds after", persons),
+        Column("of them alone by the keys", persons),
+        Column("of them swapped", persons),
+    )
+    known = f"; {people(beyond[0].nearest)} by the keys alone"
+    return Table("beyond", f"Records that an intruder finds who knows more than the keys{known}", columns, rows)
 
 
 def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:

@@ -39,7 +39,7 @@ from rarecell.outcome.swap import (
 )
 from rarecell.outcome.words import listed, verb
 from rarecell.progress import Progress
-from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
+from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, blank_to_k, joined, risk_with_blanks, suppress_rest
 from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
@@ -148,7 +148,7 @@ def released_state(
         records_above_threshold=int((risks >= threshold).sum()) if together is None else n_above_threshold(together, threshold),
         edges=tuple(edges.round(1).tolist()),
         counts=tuple(int(n) for n in counts),
-        k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
+        k_anonymity={str(k): n for k, n in k_anonymity(table, _sizes_asked_for(found)).items()},
         households=_households(found, release, after),
         concentration=concentration_of(_alone_in_population(after, n_alone) if together is None else together),
         interval=interval,
@@ -159,6 +159,18 @@ def released_state(
 def n_above_threshold(risks: NDArray[np.float64], threshold: float) -> int:
     """Number of records at the threshold or above; a risk of 0 is below every threshold."""
     return int((risks[risks > 0.0] >= threshold).sum())
+
+
+def _sizes_asked_for(found: Assessment) -> tuple[int, ...]:
+    """The least sizes of groups that are counted: the usual ones, that of the run and that of its profile."""
+    asked = [None if found.config.protect is None else found.config.protect.k]
+    asked.append(None if found.config.profile is None else Profile.named(found.config.profile).least_k)
+    return tuple(sorted({2, 3, 5, *(k for k in asked if k is not None)}))
+
+
+def _n_known(categories: Categories) -> int:
+    """Number of levels that are values."""
+    return categories.n_levels - categories.has_missing
 
 
 def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
@@ -396,7 +408,7 @@ def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: 
 
     With scenarios a record is at risk if it is for one of their intruders, who know no other keys.
     """
-    if not wanted.suppress_rest:
+    if not wanted.suppress_rest and wanted.k is None:
         return NOTHING_BLANK
     release = plan.release
     limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
@@ -413,14 +425,35 @@ def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: 
         cells = cells_of(rows)[:, places]
         return suppress_rest(fewer, rows, cells, of_rows, cell_risk, threshold=limit, may_blank=may_blank, progress=progress)
 
+    def to_k(done: Suppression) -> Suppression:
+        """The same with what is blanked so that every combination occurs often enough."""
+        if wanted.k is None:
+            return done
+        codes = release.with_blanks(done).codes()
+        may = [key in may_blank for key in released.keys]
+        order = {key: place for place, key in enumerate(wanted.blank)}
+        groups = blank_to_k(codes, wanted.k, may_blank=may, importance=[1.0 + order.get(key, 0) for key in released.keys])
+        # A value that is missing already is not blanked again.
+        has_value = np.stack(
+            [codes[groups.rows, place] < _n_known(of) for place, of in enumerate(found.table.categories)], axis=1
+        )
+        blank = groups.blank & has_value
+        some = np.flatnonzero(blank.any(axis=1))
+        of_keys = {key: blank[some, place] for place, key in enumerate(released.keys) if blank[some, place].any()}
+        nothing = np.zeros(len(some))
+        of_groups = Suppression(groups.rows[some], of_keys, nothing, nothing, nothing, groups.unreached)
+        return replace(joined([done, of_groups], released, cells_of, lambda rows: risk[rows], cell_risk), k=wanted.k)
+
+    if not wanted.suppress_rest:
+        return to_k(NOTHING_BLANK)
     if found.roles.scenarios is None:
         rows = np.flatnonzero(risk > limit)
-        return part(released.keys, rows, risk[rows])
+        return to_k(part(released.keys, rows, risk[rows]))
     parts = []
     for one in found.roles.scenarios.each:
         alone = ScenarioTrial.of(one, release, plan.task.distances, seed=found.config.seed + 1).alone()
         parts.append(part(one.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
-    return joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk)
+    return to_k(joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk))
 
 
 def cell_risk_of(found: Assessment) -> CellRisk:

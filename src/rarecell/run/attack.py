@@ -10,7 +10,7 @@ it was made from and with a control group of people who were left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.intruder.consistency import consistency
 from rarecell.intruder.household import HouseholdLinks, household_links, household_release
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
@@ -29,7 +30,7 @@ from rarecell.intruder.trial import Found, try_intruders
 from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.backoff import fit_backoff
 from rarecell.outcome.showing import Shown
-from rarecell.outcome.swap import AttackSummary, IntruderSummary
+from rarecell.outcome.swap import AttackSummary, ConsistencySummary, IntruderSummary, KnownBeyond
 from rarecell.outcome.unpaired import ColumnGivenAway, UnpairedAttack, UnpairedMeasures
 from rarecell.outcome.words import about_times, counted, number
 from rarecell.progress import SILENT, Progress, checkpoint
@@ -37,7 +38,9 @@ from rarecell.release.release import Release
 from rarecell.risk.families import why_incomplete
 from rarecell.risk.records import record_risk
 from rarecell.run import models
+from rarecell.run.also_known import MOST_LEVELS, told_claim, told_trial, worst_columns
 from rarecell.run.beside_keys import leaks_between, told_leaks
+from rarecell.run.inputs import refuse_not_beside
 from rarecell.run.swaps import told_intruder
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -95,6 +98,7 @@ def attack(
     population: float | None = None,
     weight: str | None = None,
     household: str | None = None,
+    also_known: Sequence[str] = (),
     id: str | None = None,
     encoding: str | None = None,
     sheet: str | None = None,
@@ -120,6 +124,8 @@ def attack(
     household : str, optional
         Column of the original, and of the register, that says who lives with whom; an intruder who knows families is then tried
         as well. Several columns that identify a household together are separated by commas.
+    also_known : sequence of str, optional
+        Columns beside the keys that an intruder may hold as well. Without them each column that both files have is tried.
     id : str, optional
         Column that identifies a record in both files. Records may then be in any order, and some may not have been released.
     encoding, sheet, decimal : str, optional
@@ -167,6 +173,7 @@ def attack(
         found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), progress)
     size = known.known.table.n_records if known.risk is None else known.risk.population
     summary = replace(_told(files, release, found, float(size)), leaks=given_away)
+    summary = _with_beyond(summary, (data, published), (before, after), (register, population, seed), also_known)
     of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
     if of_families is None:
         return Attack(summary, found)
@@ -179,6 +186,115 @@ def attack(
         highest=of_families.after.highest,
     )
     return Attack(replace(summary, intruders=(*summary.intruders, told)), (*found, families))
+
+
+def _with_beyond(
+    summary: AttackSummary,
+    files: tuple[Microdata, Microdata],
+    tables: tuple[ContingencyTable, ContingencyTable],
+    design: tuple[Frame, float | None, int],
+    also_known: Sequence[str],
+) -> AttackSummary:
+    """Add what an intruder finds who knows more than the keys, and how well changed rows are told by how strange they look."""
+    (data, published), (register, population, seed) = files, design
+    refuse_not_beside(also_known, data)
+    absent = [name for name in also_known if name not in published.columns]
+    if absent:
+        raise BadInput(f"The released file has no column '{absent[0]}', so nobody can compare it with a register.")
+    left_out = {*data.keys, data.id, data.weight, *data.household_columns}
+    names = [
+        name
+        for name, column in data.columns.items()
+        if name not in left_out and name in published.columns and column.kind != "other"
+    ]
+    if not names:
+        return summary
+    rows = None if data.id is None else rows_of_released(data, published, data.id)
+    beside = _Beside.of(data, published, names, tables, rows)
+    weights = data.record_weights()
+    there = () if register is None else Microdata(register, data.keys).columns
+    nearest = next(one for one in summary.intruders if one.name == "nearest")
+
+    def people(columns: Sequence[str], n_orders: int | None) -> tuple[Release, Register, frozenset[str]]:
+        known = None
+        if register is not None and all(name in there for name in columns):
+            known = Microdata(register, [*data.keys, *columns]).table()
+        files = align(beside.table(0, columns), beside.table(1, columns), known)
+        release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
+        size = summary.population if population is None and weights is None else population
+        everybody = _register(files, release, size, seed, SILENT, n_orders=n_orders)
+        return release, everybody, frozenset(name for name in columns if release.moves(name).any())
+
+    def tried(columns: tuple[str, ...], _: ContingencyTable) -> KnownBeyond:
+        release, everybody, changed = people(columns, 1)
+        return told_trial(release, everybody, columns, nearest, changed=changed, seed=seed)
+
+    told: tuple[KnownBeyond, ...] = ()
+    if also_known:
+        release, everybody, changed = people(also_known, None)
+        claim, intruder = told_claim(release, everybody, also_known, nearest, changed=changed)
+        told, summary = (claim,), replace(summary, intruders=(*summary.intruders, intruder))
+    few = [name for name in names if name not in also_known and 1 < beside.n_levels(name) <= MOST_LEVELS]
+    tried_ones = worst_columns(few, lambda columns: beside.table(0, columns), tried)
+    return replace(summary, beyond=(*told, *tried_ones), consistency=beside.consistency(seed))
+
+
+@dataclass(frozen=True, eq=False)
+class _Beside:
+    """The columns beside the keys of an original and a released file, in a row for each record of the original."""
+
+    tables: tuple[ContingencyTable, ContingencyTable]
+    codes: Mapping[str, tuple[NDArray[np.int32], NDArray[np.int32]]]
+    categories: Mapping[str, tuple[Categories, Categories]]
+
+    @classmethod
+    def of(
+        cls,
+        data: Microdata,
+        published: Microdata,
+        names: Sequence[str],
+        tables: tuple[ContingencyTable, ContingencyTable],
+        rows: NDArray[np.int64] | None,
+    ) -> _Beside:
+        one, of_one = data.column_codes(list(names))
+        shown, of_other = published.column_codes(list(names))
+        other = shown
+        if rows is not None:
+            other = np.full((data.n_records, len(names)), -1, dtype=np.int32)
+            other[rows] = shown
+        codes = {name: (np.ascontiguousarray(one[:, k]), np.ascontiguousarray(other[:, k])) for k, name in enumerate(names)}
+        unordered = {
+            name: (replace(of_one[k], is_ordered=False), replace(of_other[k], is_ordered=False)) for k, name in enumerate(names)
+        }
+        return cls(tables, codes, unordered)
+
+    def n_levels(self, name: str) -> int:
+        return max(of_file.n_levels for of_file in self.categories[name])
+
+    def table(self, place: int, columns: Sequence[str]) -> ContingencyTable:
+        """The original (0) or the released file (1) in the keys and some columns."""
+        table = self.tables[place]
+        cell = table.cell_of_record
+        keys = np.where(cell[:, None] >= 0, table.cells[cell], -1)
+        codes = np.concatenate([keys, *(self.codes[name][place][:, None] for name in columns)], axis=1).astype(np.int32)
+        return ContingencyTable.from_codes(codes, [*table.categories, *(self.categories[name][place] for name in columns)])
+
+    def consistency(self, seed: int) -> ConsistencySummary | None:
+        """How well rows whose keys were changed are told from others by how strange they look; None if none was changed."""
+        few = [name for name in self.codes if 1 < self.n_levels(name) <= MOST_LEVELS]
+        files = align(self.table(0, few), self.table(1, few))
+        n_keys = len(self.tables[0].keys)
+        here = (files.original >= 0).all(axis=1) & (files.released >= 0).all(axis=1)
+        is_changed = (files.original != files.released)[here, :n_keys].any(axis=1)
+        if not few or not is_changed.any():
+            return None
+        levels = [of_column.n_levels for of_column in files.categories]
+        after, before = (
+            consistency(list(codes[here].T), levels, n_keys, is_changed, seed=seed) for codes in (files.released, files.original)
+        )
+        return ConsistencySummary(
+            area=after.area, area_before=before.area, strangest=after.strangest, right=after.right, right_before=before.right
+        )
 
 
 def _families(
@@ -219,11 +335,14 @@ def _families(
     return household_links(rows, household_release(rows, released), known)
 
 
-def _register(files: Aligned, release: Release, population: float | None, seed: int, progress: Progress) -> Register:
+def _register(
+    files: Aligned, release: Release, population: float | None, seed: int, progress: Progress, *, n_orders: int | None = None
+) -> Register:
+    """What the intruder holds: the register, or what a model says of a population; ``n_orders`` members make a quick one."""
     if files.register is not None:
         return Register.counted(files.register)
     table = models.with_resolutions(release.before, "multi")
-    model = fit_backoff(table, seed=seed, progress=progress)
+    model = fit_backoff(table, n_orders=n_orders, seed=seed, progress=progress)
     sampling = "srs" if table.weights is None else "weights"
     return Register.modelled(record_risk(table, model, population=population, sampling=sampling), model, seed=seed)
 

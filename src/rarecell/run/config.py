@@ -110,6 +110,9 @@ class FormalConfig:
         return cls(**typed(cls, given, "the table 'formal'"))
 
 
+PARTICIPANTS = ("participant", "prosecutor")
+"""Words for somebody who knows that a person is in the file."""
+
 _SINGLE_WAYS = ("records", "risk_above", "top", "cell_probability_below")
 """Ways to choose records, of which one is given."""
 
@@ -163,6 +166,29 @@ class ProtectConfig:
         default=None,
         is_main=True,
     )
+    against: str | None = option(
+        Word(
+            {
+                "nearest": "links each record to the nearest person of a register",
+                "participant": "knows that a person is in the file and takes the nearest record",
+                "prosecutor": "the same as participant, as ARX calls it",
+            },
+            "WHO",
+        ),
+        "Whom --max-correct-links and --max-record-risk are meant against: nearest, or participant (also prosecutor), who knows that a "
+        "person is in the file. Where the file is the whole population it is participant unless given.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
+    k: int | None = option(
+        Count(2, metavar="K"),
+        "Every released combination of key values occurs at least K times: by swaps as far as these help, then by the fewest blanks. May "
+        "stand alone or beside another way of choosing records.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
     suppress_rest: bool = option(
         Switch(),
         "Blank the fewest key values of records that swaps leave above the risk asked for.",
@@ -173,7 +199,7 @@ class ProtectConfig:
     )
     blank: tuple[str, ...] = option(
         Names(),
-        "Keys whose values --suppress-rest may blank; unless given, all but those of --never-swap and of the tables of --keep.",
+        "Keys whose values --suppress-rest and --k may blank, those first that may go first; unless given, all but those of --never-swap and of the tables of --keep.",
         Group.RECORDS,
         on=PROTECTING,
         default=(),
@@ -283,6 +309,14 @@ class ProtectConfig:
         on=PROTECTING,
         default=None,
     )
+    also_known: tuple[str, ...] = option(
+        Names("A,B"),
+        "Columns beside the keys that an intruder may hold as well, and that are not swapped: what such a one finds is judged like the "
+        "rest. Without it every column is tried, and the worst are shown as a warning.",
+        Group.INTRUDERS,
+        on=("protect", "attack"),
+        default=(),
+    )
     accept_leak: tuple[str, ...] = option(
         Names(),
         "Columns that may be released although they give away what was done to a key; the report names them.",
@@ -333,7 +367,12 @@ class ProtectConfig:
 
     @property
     def chooses_records(self) -> bool:
-        return bool(self.formal or self.swap_rate is not None or self._ways())
+        return bool(self.formal or self.swap_rate is not None or self.k is not None or self._ways())
+
+    @property
+    def is_for_k_alone(self) -> bool:
+        """Whether nothing but the least size of groups says which records are to be protected."""
+        return self.k is not None and not self._ways() and self.swap_rate is None
 
     @property
     def has_target(self) -> bool:

@@ -6,7 +6,7 @@ Checked before anything is counted, so that a mistyped column or folder costs no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from rarecell.data.coding import joined_codings
 from rarecell.data.describe import number_households
 from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
+from rarecell.data.treatment_text import DROP
 from rarecell.engine import open_source, open_table
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.places import named_places
@@ -88,10 +89,23 @@ def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConf
         raise BadInput(
             f"'{keys[0]}' is a key, which is swapped or stays by itself; --carry names columns that travel with a swapped key."
         )
+    refuse_not_beside(wanted.also_known, data, [name for name, how in wanted.treat.items() if how == DROP])
     for name, given in config.analysis.items():
         Analysis.of(name, given).columns(columns)
     if wanted.released is not None:
         earlier_release(Path(wanted.released))
+
+
+def refuse_not_beside(names: Sequence[str], data: Microdata, dropped: Collection[str] = ()) -> None:
+    """Refuse columns that cannot be known beside the keys."""
+    unknown = [name for name in names if name not in data.columns]
+    if unknown:
+        raise UnknownColumns.among(unknown, list(data.columns))
+    for name in names:
+        if name in data.keys:
+            raise BadInput(f"'{name}' is a key, which every intruder knows. Leave it out of --also-known.")
+        if name in dropped:
+            raise BadInput(f"'{name}' is not released, so nobody can compare it with a register. Leave it out of --also-known.")
 
 
 MOST_MEASUREMENTS = 60

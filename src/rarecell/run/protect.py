@@ -48,9 +48,10 @@ from rarecell.run.after import (
     together_before,
     told_after_blanks,
 )
+from rarecell.run.also_known import with_beyond
 from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
-from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
+from rarecell.run.config import PARTICIPANTS, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, links_of_households, refuse_broken, refuse_put_together, told_household
 from rarecell.run.inputs import inputs_of
 from rarecell.run.results import Assessment, Protection
@@ -126,8 +127,15 @@ def choosing(config: RunConfig) -> ProtectConfig:
     assert config.protect is not None, "a run that protects has a choice"
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
-    if config.protect.blank and not config.protect.suppress_rest:
-        raise BadInput("--blank names keys whose values may be blanked; give --suppress-rest as well.")
+    if config.protect.blank and not config.protect.suppress_rest and config.protect.k is None:
+        raise BadInput("--blank names keys whose values may be blanked; give --suppress-rest or --k as well.")
+    if config.protect.against is not None and not config.protect.has_target:
+        raise BadInput("--against says whom a target is meant against; give --max-correct-links or --max-record-risk as well.")
+    if config.protect.against in PARTICIPANTS and config.protect.max_population_uniques is not None:
+        raise BadInput(
+            "Population uniques are counted in the population; somebody who knows that a person is in the file needs none. Give "
+            "--max-correct-links or --max-record-risk instead."
+        )
     no_keys = [name for name in config.protect.blank if name not in config.keys]
     if no_keys:
         raise UnknownColumns.among(no_keys, list(config.keys), role="key")
@@ -182,6 +190,7 @@ def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protec
         households = None if wanted.unlink else links_of_households(found, plan.release)
         together = together_after(found, draft.release, after, None if households is None else households[0])
         swap = _judged_swaps(wanted, found, planned, draft, links, (before_blanks, after), households, together)
+        swap = with_beyond(swap, found, draft.release, draft.columns, draft.treated, plan.task.distances)
         remaining, riskiest = left_at_risk(found, plan, after, together)
         swap = replace(swap, remaining=remaining)
         before = together_before(found.known_families, risk)

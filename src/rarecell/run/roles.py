@@ -51,13 +51,14 @@ N_NAMED = 20
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """What was found for each role; a part that the run does not name is empty."""
+    """What was found for each role; a part that the run does not name is empty. ``people`` is where the register is read."""
 
     areas: tuple[AreaLevelSummary, ...] = ()
     attributes: Mapping[str, AttributeRisk] = field(default_factory=dict)
     scenarios: Scenarios | None = None
     register: RegisterCounts | None = None
     area_risks: tuple[RecordRisk, ...] = ()
+    people: Frame = None
 
     def homogeneous_groups(self) -> tuple[HomogeneousGroup, ...]:
         """Groups whose members share a sensitive value, with their values; for internal use only."""
@@ -105,7 +106,7 @@ def find_roles(
     scenarios = None
     if config.scenario:
         scenarios = _scenarios(data, data.table(records=held), config)
-    counts = None
+    counts, people = None, None
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         people = config.register if register is None else register
@@ -119,7 +120,7 @@ def find_roles(
             scenarios = replace(scenarios, each=tuple(one.known_by(counts) for one in scenarios.each))
     if scenarios is not None and families is not None:
         scenarios = replace(scenarios, each=tuple(replace(one, family=families.known_by(one.keys)) for one in scenarios.each))
-    return Roles(areas, attributes, scenarios, counts, tuple(of_levels))
+    return Roles(areas, attributes, scenarios, counts, tuple(of_levels), people)
 
 
 def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> Scenarios:

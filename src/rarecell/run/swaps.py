@@ -22,7 +22,7 @@ from rarecell.graph.masks import mask_of, single
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
-from rarecell.intruder.trial import Found, try_intruders
+from rarecell.intruder.trial import Found, holds_everybody, try_intruders
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, SureLinks, TargetSummary
 from rarecell.outcome.words import counted, verb
@@ -31,7 +31,7 @@ from rarecell.release.release import Release
 from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
-from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.config import PARTICIPANTS, ProtectConfig, RunConfig
 from rarecell.run.households import consistent, planned_families
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_model
@@ -40,12 +40,21 @@ from rarecell.swap.apply import MarginCheck, MarginsDiffer
 from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.interactions import Interactions
-from rarecell.swap.plan import SwapPlan
+from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import NO_PLACE, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_scenarios_to_target, plan_single
 from rarecell.swap.swappable import cost_of_keeping
-from rarecell.swap.target import SwapTarget, TargetPlan, frontier, plan_to_target
+from rarecell.swap.target import (
+    NEAREST,
+    PARTICIPANT,
+    SwapTarget,
+    TargetPlan,
+    frontier,
+    plan_against_participants,
+    plan_to_k,
+    plan_to_target,
+)
 from rarecell.swap.task import Spared, SwapTask
 from rarecell.swap.units import Units
 from rarecell.table.columns import CodedColumn, ColumnValues, CrossedColumn
@@ -70,7 +79,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
             and (config.strata not in config.keys or config.strata in {**config.coding, **config.recode}),
             wanted.records is not None,
             bool(wanted.formal),
-            wanted.suppress_rest,
+            wanted.suppress_rest or wanted.k is not None,
             bool(wanted.spare) or wanted.max_change is not None,
             wanted.released is not None,
             wanted.swap_rate is not None,
@@ -88,7 +97,7 @@ def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, 
     reasons = {
         "records by their row number": wanted.records is not None,
         "a formal release": bool(wanted.formal),
-        "values of single records to be blanked": wanted.suppress_rest,
+        "values of single records to be blanked": wanted.suppress_rest or wanted.k is not None,
     }
     asked = [reason for reason, applies in reasons.items() if applies]
     if asked:
@@ -175,7 +184,8 @@ def planned_within(wanted: ProtectConfig, found: Assessment, progress: Progress)
     A plan that protects fewer records, or misses a target that the first one met, is no help. Of the others the one with the smallest
     change is returned; what it reached is told.
     """
-    sparing = Sparing(dict.fromkeys(wanted.spare or found.config.sensitive, 1.0))
+    # A column that an intruder may know gives a swap away unless partners are alike in it.
+    sparing = Sparing(dict.fromkeys([*(wanted.spare or found.config.sensitive), *wanted.also_known], 1.0))
     first = best = planned_swaps(wanted, found, progress, sparing)
     change = None
     if wanted.max_change is not None and wanted.swap_rate is None and found.table.record_cell is not None:
@@ -283,19 +293,37 @@ def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, spari
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
     has_several, risk, register = found.roles.scenarios is not None, risk_as_known(found), reporting_register(found)
-    if found.known_families is not None and not wanted.households:
+    if wanted.against in PARTICIPANTS and (has_several or wanted.households or found.known_families is not None):
+        raise BadInput(
+            "--against participant is for files of persons and one intruder who knows all keys. Leave out the scenarios, and say --households-known "
+            "no or leave out the household column."
+        )
+    if found.known_families is not None and not wanted.households and not wanted.is_for_k_alone:
         families, target_of_families = planned_families(wanted, found, task, risk, register, _untouched(task), progress)
         return Planned(families, target_of_families)
     if wanted.has_target and (has_several or wanted.households):
         reached = reach_for_all(wanted, found, task, risk, register, progress)
         return Planned(reached.plan, reached)
     if wanted.has_target:
-        target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
-        reached = plan_to_target(task, risk, target, register=register, progress=progress)
+        against = PARTICIPANT if is_against_participants(wanted, found, register) else NEAREST
+        target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links, against)
+        plan_towards = plan_to_target if against == NEAREST else plan_against_participants
+        reached = plan_towards(task, risk, target, register=register, progress=progress)
         return Planned(reached.plan, reached)
+    if wanted.is_for_k_alone:
+        assert wanted.k is not None
+        is_plain = not has_several and not wanted.households
+        return Planned(plan_to_k(task, wanted.k, progress=progress) if is_plain else plan_task(task, np.zeros(0, dtype=np.int64)))
     if has_several:
         return Planned(plan_for_all(wanted, found, task, progress))
     return Planned(planning_of(wanted, found)(task, _chosen_records(risk, wanted), progress))
+
+
+def is_against_participants(wanted: ProtectConfig, found: Assessment, register: Register) -> bool:
+    """Whether a target is meant against somebody who knows that a person is in the file: asked for, or because everybody is."""
+    if wanted.against is not None:
+        return wanted.against in PARTICIPANTS
+    return wanted.max_population_uniques is None and holds_everybody(found.table, register)
 
 
 def seed_of(config: RunConfig, wanted: ProtectConfig) -> int:
@@ -375,7 +403,7 @@ def told_intruders(
     expected = {one.name: one for one in try_intruders(release, _modelled(found), distances=distances)}
     return tuple(
         one
-        if one.name == "participant"
+        if one.name in ("participant", "assignment")
         else replace(one, estimated_before=expected[one.name].before.total, estimated_after=expected[one.name].after.total)
         for one in told
     )

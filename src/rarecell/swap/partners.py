@@ -25,12 +25,14 @@ from rarecell._kernels.distance import Nearness
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
+from rarecell.intruder.register import Persons
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
+from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import by_rank, yardsticks
 from rarecell.table.structural_zeros import compatibility
 
@@ -99,6 +101,10 @@ class Candidates:
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
+NearestRecords = tuple[Nearness, tuple[NDArray[np.float64], NDArray[np.int64]], tuple[NDArray[np.float64], NDArray[np.int64]]]
+"""A distance; for each cell the distance and the number of the nearest other records, and the same among records that stay."""
+
+
 class PartnerSearch:
     """Search for low-cost partners of risky records: near ones, where neither record stays linked to its person.
 
@@ -164,6 +170,23 @@ class PartnerSearch:
         measured = [distances.arrays(self.table) for distances in self.wanted.intruders]
         measured = measured or [yardstick.near for yardstick in yardsticks(self.table, self.distances)]
         return tuple(self._around(near) for near in measured)
+
+    @cached_property
+    def nearest_records(self) -> tuple[NearestRecords, ...]:
+        """By each distance: of every unique cell, how far the nearest other records are and how many, of all and of those that stay."""
+        table = self.table
+        alone = np.flatnonzero(table.counts == 1)
+        stays = table.counts > 1
+        staying = ContingencyTable.from_counts(table.cells[stays], table.counts[stays], table.categories)
+        found = []
+        for around in yardsticks(table, self.distances):
+            of_cells = []
+            for persons in (Persons(table), Persons(staying)):
+                least, number = np.full(table.n_cells, np.inf), np.zeros(table.n_cells, dtype=np.int64)
+                least[alone], number[alone] = persons.nearest(table.cells[alone], around.near)
+                of_cells.append((least, number))
+            found.append((around.near, of_cells[0], of_cells[1]))
+        return tuple(found)
 
     def _around(self, near: Nearness) -> Around:
         return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])

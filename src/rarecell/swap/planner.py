@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels import hashing
 from rarecell._kernels.distance import distances
-from rarecell._kernels.neighbours import Around, count_rivals
+from rarecell._kernels.neighbours import TOLERANCE, Around, count_rivals
 from rarecell._kernels.swapping import Lists
 from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.errors import BadInput
+from rarecell.intruder.register import distance_of
 from rarecell.progress import Progress, checkpoint
 from rarecell.swap.matching import match
 from rarecell.swap.partners import EXHAUSTIVE_BUDGET, N_PROBES, Candidates, PartnerSearch, in_threads
@@ -75,7 +76,14 @@ def priced_exchanges(
     cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], moved_of_both)
     link = link_of(search, here, there, moved_of_both, cells)
     leaves_one = search.table.counts[search.units.cell[here]] == 2
-    link += np.where(leaves_one, search.around.link[here], 0.0)
+    left_alone = search.around.link[here]
+    if search.wanted.participants:
+        link = np.maximum(link, participant_link(search, here, cells))
+        # Whoever is left alone with true values is found by everybody who knows that the person is there.
+        left_alone = np.ones(len(here))
+    link += np.where(leaves_one, left_alone, 0.0)
+    if search.wanted.least_k > 1:
+        link = np.maximum(link, _in_small_groups(search, here, cells))
     return np.asarray(apart), link[: len(one)] + link[len(one) :]
 
 
@@ -96,6 +104,39 @@ def link_of(
         _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
         nobody = search.wanted.nobody_unseen(cells[is_open[first]])
         found[is_open] = link * nobody[which]
+    return found
+
+
+def _in_small_groups(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Number of records that are in too small a group after a record of each unit moved to a new cell: itself, and those it leaves."""
+    k, counts = search.wanted.least_k, search.table.counts
+    position = search.find_cells(cells)
+    n_there = np.where(position >= 0, counts[position], 0) + 1
+    left = counts[search.units.cell[here]]
+    return np.asarray((n_there < k) + np.where(left == k, k - 1.0, 0.0), dtype=np.float64)
+
+
+LIKELY_TO_MOVE = 0.3
+"""Price of a move past another unique record alone, relative to a certain link: that record probably moves itself."""
+
+
+def participant_link(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Probability, about, that somebody who knows that a person is in the file finds the record of each unit in its new cell.
+
+    The released record nearest to the true values is taken, so a record is found unless another one is nearer to them. Records that
+    share their values mostly stay where they are; a unique one may move as well.
+    """
+    found = np.zeros(len(here))
+    cell = search.units.cell[here]
+    alone = np.flatnonzero(search.table.counts[cell] == 1)
+    true, new = search.table.cells[cell[alone]], cells[alone]
+    for near, (of_any, n_any), (of_staying, n_staying) in search.nearest_records:
+        moved_by, at = distance_of(near, true, new), cell[alone]
+        shares = np.where(np.abs(moved_by - of_staying[at]) <= TOLERANCE, n_staying[at], 0)
+        shares += np.where(np.abs(moved_by - of_any[at]) <= TOLERANCE, n_any[at], 0)
+        price = np.where(moved_by > of_any[at] + TOLERANCE, LIKELY_TO_MOVE, 1.0) / (1.0 + shares)
+        price[moved_by > of_staying[at] + TOLERANCE] = 0.0
+        found[alone] = np.maximum(found[alone], price)
     return found
 
 

@@ -7,13 +7,15 @@ per value changed, and the plan grows in that order until the target is met.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
+from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks
+from rarecell.intruder.participant import tried_participants
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.outcome.swap import FrontierSummary
@@ -30,6 +32,28 @@ DECOYS = 23
 """Random stream from which the order of decoys is drawn."""
 
 
+NEAREST, PARTICIPANT = "nearest", "participant"
+"""Whom a target is set against."""
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Participants:
+    """What somebody finds who knows that persons are in the file, and each person's probability by the distance that finds most."""
+
+    links: Links
+    of_persons: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, plan: SwapPlan) -> Participants:
+        return cls(*tried_participants(plan.release, distances=plan.task.distances))
+
+    @property
+    def highest(self) -> float:
+        return float(self.of_persons.max(initial=0.0))
+
+
 @dataclass(frozen=True)
 class SwapTarget:
     """The risk to be reached, against an intruder who links each record to the nearest person.
@@ -42,11 +66,16 @@ class SwapTarget:
         Largest risk of any record.
     max_correct_links : float or None
         Largest expected number of correct links.
+    against : str
+        ``"nearest"``, or ``"participant"`` for somebody who knows that a person is in the file and takes the record nearest to the
+        true values. Against the latter, ``max_record_risk`` is the highest probability that a person is found, and
+        ``max_correct_links`` the largest number of persons; the other limit is that of the nearest person all the same.
     """
 
     max_population_uniques: float | None = None
     max_record_risk: float | None = None
     max_correct_links: float | None = None
+    against: str = NEAREST
 
     def __post_init__(self) -> None:
         given = [wish for wish in (self.max_population_uniques, self.max_record_risk, self.max_correct_links) if wish is not None]
@@ -66,14 +95,26 @@ class SwapTarget:
             and (self.max_record_risk is None or after.highest <= self.max_record_risk)
         )
 
+    @property
+    def is_against_participants(self) -> bool:
+        return self.against == PARTICIPANT
+
+    def holds_for(self, found: Participants) -> bool:
+        """Return whether few enough persons are found by somebody who knows that they are in the file."""
+        return (self.max_correct_links is None or found.links.total <= self.max_correct_links) and (
+            self.max_record_risk is None or found.highest <= self.max_record_risk + ROUNDING
+        )
+
     def __str__(self) -> str:
         wishes = []
         if self.max_population_uniques is not None:
             wishes.append(f"at most {self.max_population_uniques:g} expected population uniques")
         if self.max_correct_links is not None:
-            wishes.append(f"at most {self.max_correct_links:g} expected correct links")
+            of = "persons found who are known to be in the file" if self.is_against_participants else "expected correct links"
+            wishes.append(f"at most {self.max_correct_links:g} {of}")
         if self.max_record_risk is not None:
-            wishes.append(f"no record above {self.max_record_risk:g}")
+            who = "no person found with a probability" if self.is_against_participants else "no record"
+            wishes.append(f"{who} above {self.max_record_risk:g}")
         return " and ".join(wishes)
 
 
@@ -145,6 +186,91 @@ def plan_to_target(
         n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after_pairs(risk, plan, links, order[:n])))
         plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
     return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
+
+
+def plan_to_k(task: SwapTask, k: int, *, progress: Progress = SILENT) -> SwapPlan:
+    """Swap records that share their values with fewer than ``k`` − 1 others into larger groups, as far as that helps.
+
+    Swaps that keep the tables of a model seldom cure many such records; those that cure none are left out.
+    """
+    table = task.table
+    small = np.flatnonzero(np.append(table.counts < k, False)[table.cell_of_record])
+    plan = plan_task(replace(task, least_k=k, link_weight=STRICTER * task.link_weight, rings=False), small, progress=progress)
+    release = plan.release
+    was_small = table.counts[table.cell_of(release.rows)] < k
+    is_small = release.n_released_alike < k
+    gain = (was_small.astype(np.int64) - is_small).reshape(2, -1).sum(axis=0)
+    # Which pairs help depends on who else moves, so the parts are counted as they would be released.
+    parts = [plan.subset(np.flatnonzero(gain >= least)) for least in (1, 2)]
+    return min([*parts, plan.subset(np.zeros(0, dtype=np.int64))], key=lambda part: (_n_small(part, k), part.n_values_changed))
+
+
+def _n_small(plan: SwapPlan, k: int) -> int:
+    counts = plan.release.after.counts
+    return int(counts[counts < k].sum())
+
+
+STRICTER = 3.0
+"""Factor by which a link costs more in the next plan against participants, where one plan does not reach the target."""
+
+MOST_PLANS = 5
+"""Number of plans that are tried against participants."""
+
+
+def plan_against_participants(
+    task: SwapTask, risk: RecordRisk, target: SwapTarget, *, register: Register | None = None, progress: Progress = SILENT
+) -> TargetPlan:
+    """Swap until somebody who knows that a person is in the file finds at most so many, or nobody surely enough.
+
+    Everybody who is alone in the file is found before anything is done, so these records are swapped, the riskiest first; then records
+    that a swap left alone. Where moved persons are still found, the next plan counts links for more. Of the plans tried, the one is
+    taken that meets the target with the fewest changed values, or else the one by which fewest are found.
+    """
+    intruder, strict = register or task.register_of(risk), replace(task, participants=True)
+    alone = risk.riskiest(risk.n_sample_uniques)
+    n_needed = len(alone)
+    if target.max_record_risk is None and target.max_correct_links is not None:
+        n_needed = min(len(alone), max(0, len(alone) - int(target.max_correct_links)))
+    records = np.sort(alone[:n_needed])
+    best: tuple[bool, float, SwapPlan, Participants] | None = None
+    for _ in range(MOST_PLANS):
+        plan = plan_task(strict, records, progress=progress)
+        found = Participants.of(plan)
+        is_met = target.holds_for(found)
+        order = float(plan.n_values_changed) if is_met else found.links.total
+        if best is None or (is_met, -order) > (best[0], -best[1]):
+            best = is_met, order, plan, found
+        if is_met:
+            break
+        limit = 0.0 if target.max_record_risk is None else target.max_record_risk
+        still = found.links.row[found.of_persons > limit]
+        more = np.setdiff1d(still[still >= 0], np.concatenate([records, plan.rows]))
+        if target.max_record_risk is None:
+            more = np.union1d(more, np.setdiff1d(alone, records)[: max(1, len(alone) // 20)])
+        records = np.union1d(records, more)
+        strict = replace(strict, link_weight=STRICTER * strict.link_weight)
+        checkpoint(progress, STAGE)
+    assert best is not None
+    is_met, _, plan, found = best
+    links = plan.links(intruder)
+    after, points = risk_after(risk, plan.release, links), frontier(risk, plan, links)
+    return TargetPlan(plan, after, is_met, points, _sentence_on_participants(plan, found, target, is_met))
+
+
+def _sentence_on_participants(plan: SwapPlan, found: Participants, target: SwapTarget, is_met: bool) -> str:
+    reached = (
+        f"somebody who knows that a person is in the file finds {found.links.total:,.1f} of those who are alone, with a highest "
+        f"probability of {found.highest:.2f}"
+    )
+    if is_met:
+        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target}: {reached}."
+    certain = int((found.of_persons >= 1.0).sum())
+    held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
+    blocked = f" Not swapped: {held}." if held else ""
+    return (
+        f"The target of {target} is out of reach of swaps: {reached}, and {certain:,} of them surely.{blocked} Recode a key, or ask for --k 2, "
+        "which blanks the rest."
+    )
 
 
 def _part_that_holds(

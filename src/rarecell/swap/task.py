@@ -87,6 +87,10 @@ class SwapTask:
     intruders : tuple of Distances
         How each intruder that is planned against measures distances, the one for screening candidates first; by default, the
         family of :func:`~rarecell.table.distance.yardsticks`.
+    participants : bool
+        Whether partners are also chosen against somebody who knows that a person is in the file.
+    least_k : int
+        Size of groups of equal records that partners are chosen for: a move into a smaller group costs as much as a certain link.
     rings : bool
         Whether pairs are merged into rings; without, any part of a plan is a plan.
     seed : int
@@ -108,6 +112,8 @@ class SwapTask:
     decoys: float = 0.0
     record_ids: ArrayLike | NamesOfRecords | None = None
     intruders: tuple[Distances, ...] = ()
+    participants: bool = False
+    least_k: int = 1
     rings: bool = True
     seed: int = 0
 

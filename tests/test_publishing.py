@@ -361,3 +361,13 @@ def test_results_are_not_written_among_the_parts_of_the_data(name: str, tmp_path
     with pytest.raises(BadInput, match="would count as data"), open_run_folder(data / name, inputs=[data]):
         pass
     assert not list(data.iterdir())
+
+
+def test_the_empty_folder_of_a_finished_move_is_removed_by_whoever_looks_next(tmp_path: Path) -> None:
+    """A run that was killed after its last move has nothing left to do, and nothing to leave behind."""
+    (tmp_path / ".rarecell-complete-x").mkdir(mode=0o700)
+    full = tmp_path / ".rarecell-complete-y"
+    full.mkdir(mode=0o700)
+    (full / "notes.txt").write_text("not ours")
+    finish_publishing(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [full.name]

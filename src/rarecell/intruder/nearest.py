@@ -125,7 +125,8 @@ def moved_links(
     of_family = moved_chances(release.moved, register, [yardstick.near for yardstick in family], alone)
     tried = [(yardstick.name, chances) for yardstick, chances in zip(family, of_family, strict=True)]
     name, worst = max(tried, key=lambda found: float(found[1].link[alone].sum()))
-    highest = np.max([chances.link for _, chances in tried], axis=0)
+    # Sums of probabilities may exceed one by rounding.
+    highest = np.minimum(1.0, np.max([chances.link for _, chances in tried], axis=0))
     return MovedLinks(worst.link, worst.certain, highest, worst.drawn, name)
 
 

@@ -221,8 +221,17 @@ def recover(target: Path) -> None:
 
 
 def is_interrupted(target: Path) -> bool:
-    """Whether a complete result in a folder is waiting to be moved into place."""
-    return any(_plan_for(left_over, target) is not None for left_over in target.glob(f"{_COMPLETE}*"))
+    """Whether a complete result in a folder is waiting to be moved into place, or its empty folder to be removed."""
+    left_over = list(target.glob(f"{_COMPLETE}*"))
+    return any(_plan_for(complete, target) is not None or _is_emptied(complete) for complete in left_over)
+
+
+def _is_emptied(complete: Path) -> bool:
+    """Whether everything was moved out of a complete folder, and the folder itself is left."""
+    try:
+        return _is_own_folder(complete) and not any(complete.iterdir())
+    except OSError:
+        return False
 
 
 def _plan_for(complete: Path, target: Path) -> dict[str, object] | None:

@@ -1,14 +1,21 @@
-"""Does the app stay responsive with a wide and long file?
+"""Does the app stay responsive with a wide and long file, and does it stay small over many runs?
 
     python benchmarks/app.py [--records 100000] [--columns 100]
+    python benchmarks/app.py --runs 200
 
 Makes a file, runs it, and asks for each page twice, the first and the next time, as a browser would. Seconds of the clock stand
 beside the time that DuckDB takes to count the records of the same file, in the same run.
+
+With ``--runs``, an app of its own makes that many runs on a small file, asked by two tabs, and prints its resident memory, open files
+and children on the way. Some workers are killed: a killed run is a failed run, and the next one is made.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import httpx
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv
 from starlette.testclient import TestClient
@@ -46,11 +55,62 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
+def many_runs(n_runs: int) -> None:
+    """Start an app as a user does, make runs one after the other, and print what it holds on the way."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made_file(folder / "small.csv", 300, 4)
+        command = [sys.executable, "-m", "rarecell", "app", "--no-browser", "--folder", name]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            _watched_runs(psutil.Process(server.pid), server.stdout.readline().strip(), n_runs)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
+
+
+def _watched_runs(process: psutil.Process, address: str, n_runs: int) -> None:
+    origin = "/".join(address.split("/")[:3])
+    tabs = [httpx.Client(base_url=origin, follow_redirects=False, timeout=300.0) for _ in range(2)]
+    tabs[0].get(address)
+    base = "/" + address.split("/")[3]
+    tabs[1].cookies = tabs[0].cookies
+    roles = {f"role:{key}": "key" for key in KEYS}
+    n_killed = 0
+    print("runs  resident MB  open files  children  killed")
+    for number in range(1, n_runs + 1):
+        form = {"file": "small.csv", "population": "30000", "run_name": f"run{number}", **roles}
+        started = tabs[0].post(base + "/assess", data=form, headers={"origin": origin})
+        assert started.status_code == 303, started.text[-2000:]
+        place = started.headers["location"]
+        is_killed = number % 20 == 0
+        if is_killed:
+            time.sleep(0.3)
+            for child in process.children():
+                child.kill()
+        state = "running"
+        while state == "running":
+            state = tabs[1].get(f"{place}/state").json()["state"]
+            time.sleep(0.05)
+        n_killed += state == "failed"
+        assert state == "done" or is_killed, (number, state)
+        for page in ("/runs", f"/run?name=run{number}", "/data"):
+            assert tabs[number % 2].get(base + page).status_code < 400 or is_killed, page
+        if number in (1, 10, 50, 100, 150, n_runs):
+            held = process.memory_info().rss / 1e6
+            print(f"{number:4}  {held:11.1f}  {process.num_fds():10}  {len(process.children()):8}  {n_killed:6}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=0, help="make that many runs instead, and watch the app's size")
     asked = parser.parse_args()
+    if asked.runs:
+        many_runs(asked.runs)
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made_file(folder / "wide.csv", asked.records, asked.columns)

@@ -12,6 +12,7 @@ from typing import Any
 
 import html5lib
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -361,6 +362,22 @@ def test_a_worker_that_is_killed_is_a_failed_run(folder: Path) -> None:
     while job.state == "running" and time.monotonic() < until:
         time.sleep(0.05)
     assert job.state == "failed"
+
+
+def test_runs_that_ended_hold_no_descriptors(folder: Path) -> None:
+    """The app keeps a list of its runs, and an office leaves it open for weeks."""
+    jobs = Jobs(folder)
+    config = RunConfig(input=str(folder / "gone.csv"), keys=("age",), population=1000).to_toml()
+    n_open = []
+    for number in range(4):
+        job = jobs.start("assess", config, folder / "out", title="t", back="/data")
+        if number % 2:
+            job.process.kill()
+        until = time.monotonic() + 60
+        while (job.state == "running" or not job.process.stdout.closed) and time.monotonic() < until:
+            time.sleep(0.05)
+        n_open.append(psutil.Process().num_fds())
+    assert n_open == n_open[:1] * 4
 
 
 @pytest.mark.slow

@@ -230,3 +230,12 @@ def test_what_a_spreadsheet_would_run_is_quoted_in_documents_and_told_of_the_dat
 def test_a_number_is_no_formula(text: str, runs: bool) -> None:
     assert is_formula(text) == runs
     assert harmless(text) == ("'" + text if runs else text)
+
+
+@pytest.mark.parametrize("option", ["--reason", "--signed-by"])
+def test_bytes_that_are_no_text_are_not_recorded(tmp_path: Path, option: str) -> None:
+    run = protected(tmp_path)
+    done = CliRunner().invoke(main, ["handover", str(run), option, "\udcff"])
+    assert done.exit_code == 1, done.output
+    assert "no text" in done.output
+    assert not (run / "handover").exists()

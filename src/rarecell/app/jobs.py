@@ -194,7 +194,11 @@ class Jobs:
     def _taken_worker(self) -> subprocess.Popen[str]:
         """The waiting process, if it is alive, or a new one."""
         waiting, self._ready = self._ready, None
-        return waiting if waiting is not None and waiting.poll() is None else _new_worker()
+        if waiting is not None and waiting.poll() is None:
+            return waiting
+        if waiting is not None:
+            _close_pipes(waiting)
+        return _new_worker()
 
     def _listen(self, job: Job) -> None:
         assert job.process.stdout is not None
@@ -202,6 +206,7 @@ class Jobs:
             with contextlib.suppress(ValueError):
                 self._hear(job, json.loads(line))
         job.process.wait()
+        _close_pipes(job.process)
         with self._lock:
             self._prepare()
         if job.state == "running" and job.is_cancelled:
@@ -253,8 +258,18 @@ class Jobs:
         if waiting is not None:
             waiting.kill()
             waiting.wait()
+            _close_pipes(waiting)
         if self.running is not None:
             self.cancel(self.running)
+
+
+def _close_pipes(process: subprocess.Popen[str]) -> None:
+    """Give back the descriptors of a process that has ended; the list of runs keeps the process itself."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            # What was not yet written to a process that has ended cannot be written any more.
+            with contextlib.suppress(OSError, ValueError):
+                pipe.close()
 
 
 def _new_worker(*options: str) -> subprocess.Popen[str]:
@@ -316,6 +331,8 @@ class TrialProcess:
             for line in process.stdout:
                 answers.put(line)
             answers.put(None)
+            process.wait()
+            _close_pipes(process)
 
         threading.Thread(target=listen, daemon=True).start()
         self._tell(json.dumps({"command": "try", "config": configuration, "root": str(self._root)}))

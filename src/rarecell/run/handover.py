@@ -131,6 +131,10 @@ def handover(
     Path
         The folder.
     """
+    try:
+        f"{signed_by}{reason}".encode()
+    except UnicodeEncodeError:
+        raise BadInput("The name or the reason holds bytes that are no text; it is recorded, so write it in letters.") from None
     wish = HandoverWish(signed_by, reason, keep_order, keep_ids, unlink_households, tuple(drop), tuple(accept), overwrite)
     saved = SavedRun.read(run)
     summary, config = saved.summary, saved.config

@@ -55,7 +55,7 @@ from rarecell.machine.disk import remove
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.options import options_of
 
-SECONDS_A_CASE = 240.0
+SECONDS_A_CASE = 600.0
 """A case that takes longer hangs. Machines that run tests are slow and busy, and the first case of a kind compiles its loops."""
 
 MEMORY = 16 << 30

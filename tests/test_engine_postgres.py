@@ -38,6 +38,7 @@ from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
 from rarecell.engine.places import connection_string, without_password
 from rarecell.errors import BadInput, MissingExtra, RarecellError
+from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
 
 PASSWORD = "open-sesame:1"
@@ -499,3 +500,53 @@ def test_a_server_needs_a_query(command: list[str]) -> None:
     assert done.exit_code == 1
     assert "without a query" in done.output or command == ["app"]
     assert "s3cret" not in done.output
+
+
+class EndsConnections(SilentProgress):
+    """Restarts a server in the eyes of a run: at every stage all its connections are ended."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.n_stages = server, 0
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        self.n_stages += 1
+        self.server.asked(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+
+def test_a_server_that_restarts_during_a_run_costs_nothing_or_is_told(server: Server, tmp_path: Path) -> None:
+    """What was read is held in a private copy, so that a run goes on; one that was still reading says so, and writes nothing."""
+    options: dict[str, Any] = {
+        "keys": KEYS,
+        "population": 277_677,
+        "sql": "SELECT * FROM persons ORDER BY place",
+        "top": 3,
+        "seed": 1,
+    }
+    watched, told = EndsConnections(server), ""
+    try:
+        rc.protect(server.address, out=tmp_path / "run", progress=watched, model="single", accept_leak=["place"], **options)
+    except RarecellError as problem:
+        told = str(problem)
+    assert "\n" not in told
+    assert (tmp_path / "run" / "run.json").exists() == (not told), told
+    assert watched.n_stages > 0
+
+
+def test_names_with_quotes_and_sql_are_names_on_a_server(server: Server) -> None:
+    table, age, trade = 'p"; DROP TABLE persons;--', "age'; DROP TABLE persons;--", 'two\nlines "and" $1'
+
+    def quoted(name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    values = [(k % 7, ["=1+1", "a'b", 'a"b', "'; DROP TABLE persons;--", "two\nlines"][k % 5]) for k in range(100)]
+    rows = ", ".join(f"({number}, $odd${text}$odd$)" for number, text in values)
+    server.asked(f"CREATE TABLE {quoted(table)} ({quoted(age)} int, {quoted(trade)} text)")
+    server.asked(f"INSERT INTO {quoted(table)} VALUES {rows}")
+    data = Microdata(server.address, keys=[age, trade], sql=f"SELECT * FROM {quoted(table)}")
+    reference = Microdata(pa.table({age: [n for n, _ in values], trade: [text for _, text in values]}), keys=[age, trade]).table()
+    for records in (True, False):
+        assert data.table(records=records).cells.tolist() == reference.cells.tolist()
+        assert data.table(records=records).counts.tolist() == reference.counts.tolist()
+    assert server.asked("SELECT count(*) FROM persons") == [(9809,)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -134,3 +135,39 @@ def test_private_copies_of_a_killed_run_are_removed_at_the_next_start(people: Pa
     assert done.returncode == 0, done.stderr
     assert not list(private.glob("rarecell-private-*/records.parquet"))
     assert "left behind" in done.stderr
+
+
+@pytest.mark.slow
+def test_locale_time_zone_and_number_of_cores_change_nothing(tmp_path: Path) -> None:
+    """Turkish has two letters i, German writes numbers with commas, a day is another one elsewhere, and threads take turns."""
+    path = tmp_path / "people.csv"
+    rng = np.random.default_rng(4)
+    rows = zip(
+        rng.choice(["Iğdır", "istanbul", "İzmir", "ısparta"], 200),
+        rng.integers(20, 50, 200),
+        rng.integers(0, 6, 200),
+        strict=True,
+    )
+    lines = [f"{town},{age},2024-03-31 0{hour}:30:00" for town, age, hour in rows]
+    path.write_text("İl,age,when\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    script = (
+        "import locale, os, sys\nsys.argv[2] and locale.setlocale(locale.LC_ALL, sys.argv[2])\n"
+        "sys.argv[3] and os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nimport rarecell as rc\n"
+        "rc.protect(sys.argv[1], keys=['İl', 'age', 'when'], population=9000, top=5, seed=4, out=sys.argv[4])\n"
+    )
+    places = {
+        "as-it-is": ("", "", "UTC"),
+        "elsewhere": ("tr_TR.UTF-8", "one core", "Asia/Tokyo"),
+        "here": ("de_DE.UTF-8", "", "UTC"),
+    }
+    for name, (language, core, zone) in places.items():
+        environment = {**os.environ, "TZ": zone, "LOCPATH": str(tmp_path)}
+        made = ["localedef", "-i", language.partition(".")[0], "-f", "UTF-8", str(tmp_path / language)]
+        if language and (shutil.which("localedef") is None or subprocess.run(made, capture_output=True, check=False).returncode):
+            pytest.skip(f"the locale {language} cannot be made here")
+        command = [sys.executable, "-c", script, str(path), language, core, str(tmp_path / name)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    for name in ("elsewhere", "here"):
+        for file in ("protected.csv", "risk.parquet", "model.json"):
+            assert (tmp_path / name / file).read_bytes() == (tmp_path / "as-it-is" / file).read_bytes(), (name, file)

@@ -22,8 +22,8 @@ from rarecell.data.missing_codes import (
     joined_codes,
     parse_missing_codes,
     proposed_codes,
+    shown_codes,
     with_missing_codes,
-    written,
 )
 from rarecell.data.roles import ColumnFacts, may_number_a_part, suggest_role
 from rarecell.engine import open_source
@@ -257,7 +257,7 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
     )
     labels = tuple(sorted(str(row["values"]) for row in present)) if len(present) <= _FEW_LABELS else ()
     declared = [code for code in column.user_missing if not str(code).startswith(".")]
-    missing = tuple(dict.fromkeys(_short(_shown_codes(code)) for code in declared))
+    missing = tuple(dict.fromkeys(_short(shown_codes(code)) for code in declared))
     return ColumnProfile(
         column.name,
         "date" if found.what == "date" else kind,
@@ -333,12 +333,6 @@ def _are_dates(values: Sequence[Any]) -> bool:
 def _mean_length(present: Sequence[Any]) -> float:
     texts = [(len(row["values"]), int(row["counts"])) for row in present if isinstance(row["values"], str)]
     return float(sum(n * times for n, times in texts)) / max(sum(times for _, times in texts), 1)
-
-
-def _shown_codes(code: Any) -> str:
-    """A code for "missing", or a range of such codes."""
-    low, high = code if isinstance(code, tuple) else (code, code)
-    return written(low) if low == high else f"{written(low)} to {written(high)}"
 
 
 def _short(value: Any) -> str:

@@ -108,6 +108,12 @@ def written(value: Level) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def shown_codes(code: Level) -> str:
+    """A code for "missing", or a range of such codes, as people write it."""
+    low, high = code if isinstance(code, tuple) else (code, code)
+    return written(low) if low == high else f"{written(low)} to {written(high)}"
+
+
 def _apart(counts: Mapping[float, int]) -> dict[float, str]:
     """Numbers that are used for "missing" and stand apart from the others."""
     found: dict[float, str] = {}

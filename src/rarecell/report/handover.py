@@ -50,6 +50,11 @@ def codebook_xml(made: Handover, title: str) -> str:
         variable = _element(data, "var", ID=f"V{position}", name=column.name, files="F1")
         if column.label:
             _element(variable, "labl", column.label)
+        if column.missing:
+            invalid = _element(variable, "invalrng")
+            for code in column.missing:
+                low, sign, high = code.partition(" to ")
+                _element(invalid, "range", min=low, max=high) if sign else _element(invalid, "item", VALUE=code)
         _element(variable, "txt", f"Disclosure control: {column.done}.")
         for value, label in column.levels:
             category = _element(variable, "catgry", **({"missing": "Y"} if value in column.missing else {}))

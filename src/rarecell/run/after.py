@@ -288,7 +288,7 @@ def _recognised(
             return {}
         held = codes >= 0
         sums = np.bincount(codes[held], weights=risks[held], minlength=categories.n_levels)
-        return dict(zip(categories.labels, sums.tolist(), strict=True))
+        return dict(zip(categories.shown, sums.tolist(), strict=True))
 
     before, after = (by_level(risks, codes) for risks, codes in zip(together, before_and_after, strict=True))
     return [

@@ -23,8 +23,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.data.describe import proposed_missing_codes
 from rarecell.data.identifiers import direct_identifier
 from rarecell.data.microdata import Microdata
+from rarecell.data.missing_codes import EVERY_COLUMN, parse_missing_codes, shown_codes, with_missing_codes
 from rarecell.data.names import columns_together, joined_names
 from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
@@ -242,8 +244,10 @@ def _plan(source: Source, config: RunConfig, wish: HandoverWish) -> _Plan:
 
 def _new_numbers(source: Source, columns: Sequence[str], rng: np.random.Generator) -> pa.Array:
     """Numbers from 1 for households, in random order; records without a household get one of their own."""
-    data = Microdata(source, keys=[columns[0]], household=joined_names(columns))
-    codes = data.household_codes()
+    other = next(
+        (column.name for column in source.columns() if column.name not in columns and column.kind != "other"), columns[0]
+    )
+    codes = Microdata(source, keys=[other], household=joined_names(columns)).household_codes()
     assert codes is not None
     number: NDArray[np.int64] = np.unique(codes, return_inverse=True)[1].astype(np.int64)
     return pa.array(rng.permutation(int(number.max(initial=-1)) + 1)[number] + 1)
@@ -329,7 +333,8 @@ def _columns(source: Source, saved: SavedRun, plan: _Plan) -> tuple[HandedColumn
     done = _what_was_done(saved.summary, plan)
     labels = _original_labels(saved.config)
     columns = []
-    for column in source.columns():
+    said = _missing_codes(source, saved.config)
+    for column in with_missing_codes({column.name: column for column in source.columns()}, said).values():
         if column.name in plan.changes.dropped:
             continue
         kind = {"integer": "number", "untyped": "text"}.get(column.kind, column.kind)
@@ -347,11 +352,21 @@ def _columns(source: Source, saved: SavedRun, plan: _Plan) -> tuple[HandedColumn
                 label=column.label or labels.get(column.name, column).label,
                 kind=kind,
                 levels=levels,
-                missing=tuple(str(code) for code in column.user_missing if not isinstance(code, tuple)),
+                missing=tuple(dict.fromkeys(shown_codes(code) for code in column.user_missing if not str(code).startswith("."))),
                 done=done.get(column.name, HandedColumn.done),
             )
         )
     return tuple(columns)
+
+
+def _missing_codes(source: Source, config: RunConfig) -> Mapping[str, Sequence[str]]:
+    """Codes of columns of the file that mean "missing" according to the run."""
+    if config.missing_codes is None:
+        return {}
+    codes = parse_missing_codes(config.missing_codes)
+    names = {EVERY_COLUMN, *(column.name for column in source.columns())}
+    listed_codes = proposed_missing_codes(source) if codes is None else codes
+    return {name: of_column for name, of_column in listed_codes.items() if name in names}
 
 
 def _is_number(value: object) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +29,8 @@ from rarecell.intruder.shadow import (
 from rarecell.intruder.shadow import Tried as TriedClaims
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Claims, Release
+from rarecell.run.beside_keys import ROW_ORDER
+from rarecell.swap.plan import plan_task
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 
@@ -225,3 +230,62 @@ def test_moves_name_the_keys_on_which_giver_and_receiver_agree(runs: list) -> No
         ]
         same = np.mean([release.true[i] == release.true[giver[i]] for i in own], axis=0)
         assert agreed == sum(1 << k for k in range(plan.table.n_keys) if same[k] >= 0.98 and not moved >> k & 1)
+
+
+def test_a_price_on_cells_without_people_keeps_margins_and_leaves_fewer_records_seen_to_have_moved(runs: list) -> None:
+    plan, real, _ = runs[0]
+    task = replace(plan.task, empty_weight=1.0)
+    harder = plan_task(task, plan.requested)
+    assert len(harder.unswapped) <= len(plan.unswapped)
+    for names in harder.model.cliques:
+        before, after = (table.project([n for n in names if n in table.keys]) for table in (harder.table, harder.table_after))
+        assert np.array_equal(before.cells, after.cells)
+        assert np.array_equal(before.counts, after.counts)
+    empty, still = (np.mean(real.known.count_at(one.release.released) == 0) for one in (plan, harder))
+    assert still < empty
+    found, before = (shadow_links(one.release, real) for one in (harder, plan))
+    assert found.of_moved <= before.of_moved
+
+
+def test_plans_and_links_depend_on_the_seed_alone(runs: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, _, modelled = runs[0]
+    first = shadow_links(plan.release, modelled)
+    for cores in (1, 2, 2):
+        for module in ("machine.threads", "intruder.register", "swap.partners"):
+            monkeypatch.setattr(f"rarecell.{module}.n_cores", lambda cores=cores: cores)
+        again = plan_task(plan.task, plan.requested)
+        for part in ("records", "partners", "moved", "distance", "cost", "givers"):
+            assert np.array_equal(getattr(again, part), getattr(plan, part)), (cores, part)
+        links = shadow_links(again.release, modelled)
+        assert np.array_equal(links.link, first.link)
+        assert (links.interval, links.sure) == (first.interval, first.sure)
+
+
+def test_a_file_sorted_by_a_key_is_reported() -> None:
+    sample = datasets.census_sample().sort_by("age")
+    keys = ["age", "sex", "marital"]
+    ages = sample["age"].to_numpy().copy()
+    rows = np.random.default_rng(0).choice(len(ages), 600, replace=False)
+    ages[rows] = np.random.default_rng(1).permutation(ages[rows])
+    released = sample.set_column(sample.column_names.index("age"), "age", pa.array(ages))
+
+    def told(rows: np.ndarray) -> list[str]:
+        done = rc.attack(released.take(rows), original=sample.take(rows), keys=keys, population=277_677)
+        return [leak.key for leak in done.summary.leaks if ROW_ORDER in leak.columns]
+
+    assert told(np.arange(len(ages))) == ["age"]
+    assert told(np.random.default_rng(2).permutation(len(ages))) == []
+
+
+def test_few_links_are_sure_where_that_is_asked_for() -> None:
+    sample = datasets.census_sample().slice(0, 3_000)
+    keys = ["age", "sex", "marital", "relationship", "citizenship"]
+    asked = rc.protect(sample, keys=keys, population=277_677, risk_above=0.2, max_sure_links=0.0)
+    shadow = asked.summary.swap.intruder("shadow")  # type: ignore[union-attr]
+    said = [note for note in asked.summary.notes if "surer than 0.8" in note]
+    assert len(said) == 1
+    sure = next(one for one in shadow.sure if one.above == 0.8)  # type: ignore[union-attr]
+    assert ("more than was asked for" in said[0]) == (sure.claimed > 0.0)
+    assert asked.summary.swap.margins_identical  # type: ignore[union-attr]
+    with pytest.raises(rc.RarecellError, match="max_sure_links"):
+        rc.protect(sample, keys=keys, population=277_677, swap_rate=0.1, geography="sex", max_sure_links=0.0)

@@ -262,6 +262,13 @@ class ProtectConfig:
         on=PROTECTING,
         default=0.0,
     )
+    max_sure_links: float | None = option(
+        Number(metavar="T"),
+        "Choose other partners, then decoys, until somebody who has this program and a register is surer than 0.8 of at most T links.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=None,
+    )
     swap_seed: int | None = option(
         Count(high=LARGEST_INTEGER),
         "Seed for choosing partners; unless it or --seed is given, a secret number when a release is written.",
@@ -353,8 +360,8 @@ class ProtectConfig:
         ways = self._ways()
         if self.swap_rate is not None and set(ways) - {"--risk-above"}:
             raise BadInput("--swap-rate is given alone, or with --risk-above, the risk above which records must change places.")
-        for name in ("rules", "distances", "weights", "decoys") if self.swap_rate is not None else ():
-            if getattr(self, name):
+        for name in ("rules", "distances", "weights", "decoys", "max_sure_links") if self.swap_rate is not None else ():
+            if getattr(self, name) or (name == "max_sure_links" and self.max_sure_links is not None):
                 raise BadInput(
                     f"'{name}' has no effect where records change places (--swap-rate): only areas are exchanged. Leave it out."
                 )

@@ -46,6 +46,7 @@ _REASONS = {
     "weights": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
     "households": "A formal release moves parts of single records, not whole households; leave out {}.",
     "suppress_rest": "Blanking values of chosen records would reveal which they are, which voids the guarantee; leave out {}.",
+    "max_sure_links": "Partners chosen against an intruder depend on the values exchanged, which voids the guarantee; leave out {}.",
     "decoys": "A formal release has no chosen records that decoys could hide; leave out {}.",
 }
 

@@ -22,10 +22,11 @@ from rarecell.graph.masks import mask_of, single
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
+from rarecell.intruder.shadow import shadow_links
 from rarecell.intruder.trial import Found, holds_everybody, try_intruders
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, SureLinks, TargetSummary
-from rarecell.outcome.words import counted, verb
+from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
 from rarecell.release.utility import weight_classes
@@ -284,11 +285,49 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress, 
     if planned.places is not None:
         return planned
     plan, said = consistent(found, planned.plan)
-    return planned if not said else replace(planned, plan=plan, notes=(said,))
+    return planned if not said else replace(planned, plan=plan, notes=(*planned.notes, said))
+
+
+HARDER = ((0.0, 0.0), (0.1, 0.0), (0.3, 0.0), (1.0, 0.0), (1.0, 0.5))
+"""What is tried, one after the other, until few links are sure: the price of entering a cell without people, and decoys."""
+
+SURE_ABOVE = 0.8
+"""Certainty above which a link counts as sure."""
 
 
 def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, sparing: Sparing) -> Planned:
     task = _task(wanted, found, sparing)
+    if wanted.max_sure_links is None:
+        return _planned_once(wanted, found, task, progress)
+    register, best, fewest = reporting_register(found), None, np.inf
+    for empty_weight, decoys in HARDER:
+        harder = replace(task, empty_weight=empty_weight, decoys=max(task.decoys, decoys))
+        planned = _planned_once(wanted, found, harder, progress)
+        claimed = sure_links(register.seen(planned.plan.release), register)
+        if claimed < fewest:
+            best, fewest = planned, claimed
+        if claimed <= wanted.max_sure_links:
+            break
+    assert best is not None
+    outcome = (
+        ""
+        if fewest <= wanted.max_sure_links
+        else " That is more than was asked for; recode a key or blank values to get below it."
+    )
+    sentence = (
+        f"Somebody who has this program and a register is surer than {SURE_ABOVE} of {number(fewest, 1)} links, and at most "
+        f"{number(wanted.max_sure_links)} were asked for.{outcome}"
+    )
+    return replace(best, notes=(*best.notes, sentence))
+
+
+def sure_links(release: Release, register: Register) -> float:
+    """Number of links that somebody who has the program is sure of."""
+    sure = shadow_links(release, register).sure
+    return next(one.claimed for one in sure if one.above == SURE_ABOVE)
+
+
+def _planned_once(wanted: ProtectConfig, found: Assessment, task: SwapTask, progress: Progress) -> Planned:
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)

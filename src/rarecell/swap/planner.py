@@ -104,6 +104,8 @@ def link_of(
         _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
         nobody = search.wanted.nobody_unseen(cells[is_open[first]])
         found[is_open] = link * nobody[which]
+    if search.wanted.empty_weight > 0.0:
+        found += _seen_to_have_moved(search, here, cells)
     return found
 
 
@@ -138,6 +140,17 @@ def participant_link(search: PartnerSearch, here: NDArray[np.int64], cells: NDAr
         price[moved_by > of_staying[at] + TOLERANCE] = 0.0
         found[alone] = np.maximum(found[alone], price)
     return found
+
+
+def _seen_to_have_moved(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Price of records that enter a cell in which nobody lives: whoever has a register sees that they moved."""
+    price = np.zeros(len(here))
+    is_empty = np.flatnonzero(search.find_cells(cells) < 0)
+    if len(is_empty):
+        _, first, which = np.unique(search.hashed_cells(cells[is_empty]), return_index=True, return_inverse=True)
+        nobody = search.wanted.nobody_expected(cells[is_empty[first]])
+        price[is_empty] = search.wanted.empty_weight * search.around.link[here[is_empty]] * nobody[which]
+    return price
 
 
 def _strongest(
@@ -269,8 +282,9 @@ class Planner:
         taken = units.unit_of(self.not_spare)
         self.n_taken = np.bincount(taken[taken >= 0], minlength=units.n_units)
         self.capacity = np.where(self.untouched.of_unit, 0, units.counts - self.n_taken)
-        # No swap may enter a cell that is to be vacated. Cells of records that cannot leave may be entered.
-        self.search.is_closed[units.cell[waiting_unit]] = True
+        # No swap may enter a cell that is to be vacated. Cells of records that cannot leave may be entered; and all of them where moves
+        # into cells without people cost, because people live in a cell that was vacated.
+        self.search.is_closed[units.cell[waiting_unit]] = self.task.empty_weight == 0.0
 
     def _leave(self, is_left: NDArray[np.bool_], reason: str) -> None:
         for record in self.waiting[is_left].tolist():

@@ -78,6 +78,9 @@ class SwapTask:
         Columns beside the keys in which partners should be alike.
     link_weight : float
         Cost of a certain link to the right person, in addition to the distance.
+    empty_weight : float
+        Cost of a record that enters a cell in which nobody lives, as a share of that of a certain link: whoever has a register sees that
+        such a record moved. Above 0, records may also enter cells that others vacate, because people live there.
     max_candidates : int
         Number of partners considered for each record; more where few of them are safe.
     decoys : float
@@ -108,6 +111,7 @@ class SwapTask:
     distances: Distances = field(default_factory=Distances)
     spare: tuple[Spared, ...] = ()
     link_weight: float = LINK_WEIGHT
+    empty_weight: float = 0.0
     max_candidates: int = 16
     decoys: float = 0.0
     record_ids: ArrayLike | NamesOfRecords | None = None
@@ -176,6 +180,12 @@ class SwapTask:
             return np.asarray(self.register.known.count_at(cells) == 0, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return np.asarray(np.exp(self.n_unseen * np.log1p(-np.exp(self.model.log_cell_probability(cells)))))
+
+    def nobody_expected(self, cells: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return about the same from the model of the margins alone, for many more cells than can be drawn for."""
+        if self.register is not None and self.register.is_real:
+            return np.asarray(self.register.known.count_at(cells) == 0, dtype=np.float64)
+        return np.asarray(np.exp(-self.n_unseen * np.exp(self.model.log_cell_probability(cells))))
 
 
 MEMBERS_ASKED = 4

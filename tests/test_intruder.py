@@ -14,7 +14,7 @@ from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import exact_links, moved_links, nearest_links, relative_error
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.register import CLASSES, MOST_CELLS, Persons, Register, _one_to_ends, ball_sums
+from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Release
 from rarecell.table.distance import Distances, by_rank, yardsticks
@@ -90,7 +90,7 @@ def test_asking_the_nearest_cells_first_gives_the_same_chances(attack: Attack, w
     family = [by_rank(release.before, weight)]
     whole = moved_links(release, register, family=family)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(claims_of_links, "LENGTHS", (1, 3, MOST_CELLS))
+        patch.setattr(claims_of_links, "LENGTHS", (1, 3))
         in_turns = moved_links(release, register, family=family)
     assert in_turns.link == pytest.approx(whole.link, abs=claims_of_links.NEGLIGIBLE)
     assert (in_turns.link >= whole.link - 1e-12).all()

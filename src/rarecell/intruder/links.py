@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.neighbours import TOLERANCE
-from rarecell.intruder.register import MOST_CELLS, Ball, Unseen, ball_sums
+from rarecell.intruder.register import Ball, Unseen, ball_sums
 from rarecell.risk import formulas
 
 Floats = NDArray[np.float64]
@@ -33,8 +33,8 @@ CELLS_AT_ONCE = 150_000
 LISTED_AT_ONCE = 1_000_000
 """Number of cells that are listed at a time."""
 
-LENGTHS = (64, 512, MOST_CELLS)
-"""Numbers of cells around a claim that are asked one after the other."""
+LENGTHS = (64, 512)
+"""Numbers of cells around a claim that are asked one after the other, before all that the model may be asked about."""
 
 NEGLIGIBLE = 1e-4
 """A chance that is at most this needs no better estimate: ten thousand such claims together would be one link too many."""
@@ -169,12 +169,13 @@ def unseen_chances(unseen: Unseen, ball_of: BallOf, claims: OpenClaims) -> Chanc
     """
     link, certain, totals = np.zeros(len(claims)), np.zeros(len(claims)), np.zeros((0, claims.n_groups))
     waiting: NDArray[np.int64] = np.arange(len(claims))
-    for turn, most_cells in enumerate(LENGTHS):
+    lengths = [length for length in LENGTHS if length < unseen.most_cells] + [unseen.most_cells]
+    for turn, most_cells in enumerate(lengths):
         unsettled = [waiting[:0]]
         at_once = max(1, LISTED_AT_ONCE // most_cells)
         for part in (waiting[start : start + at_once] for start in range(0, len(waiting), at_once)):
             ball, is_cut = ball_of(part, most_cells)
-            is_cut &= most_cells < LENGTHS[-1]
+            is_cut &= most_cells < lengths[-1]
             found = _listed_chances(unseen, ball, claims.part(part), is_cut, (int(part[0]), turn))
             link[part], certain[part] = found.link, found.certain
             totals = added(totals, found.drawn)

@@ -228,6 +228,8 @@ class Unseen:
         Number of draws of the parameters of each member of the model.
     seed : int
         Seed of the draws.
+    most_cells : int
+        Largest number of cells around a record that are asked.
     """
 
     table: ContingencyTable
@@ -236,6 +238,7 @@ class Unseen:
     elsewhere: float
     n_draws: int = N_DRAWS
     seed: int = 0
+    most_cells: int = MOST_CELLS
 
     @property
     def members(self) -> tuple[Sequence[CellModel], Floats]:
@@ -315,12 +318,14 @@ class Register:
         return cls(Persons(table), place=None if is_alike else place)
 
     @classmethod
-    def modelled(cls, risk: RecordRisk, model: CellModel, *, n_draws: int = N_DRAWS, seed: int = 0) -> Register:
+    def modelled(
+        cls, risk: RecordRisk, model: CellModel, *, n_draws: int = N_DRAWS, most_cells: int = MOST_CELLS, seed: int = 0
+    ) -> Register:
         """What a model of the sample knows about the population."""
         design, table = risk.design, risk.table
         per_probability = design.n_unseen * np.exp(design.log_scale)
         elsewhere = float(np.average(per_probability, weights=table.counts))
-        return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed), risk)
+        return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed, most_cells), risk)
 
     def seen(self, release: Release) -> Release:
         """A release expressed in the levels of the register."""

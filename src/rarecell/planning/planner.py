@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
-from rarecell.intruder.register import N_DRAWS, Register
+from rarecell.intruder.register import MOST_CELLS, N_DRAWS, Register
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.planned import ReleasePoint
 from rarecell.outcome.showing import Shown
@@ -51,6 +51,9 @@ from rarecell.table.contingency import ContingencyTable
 #
 # The only place where planning a release calls on swaps and intruders.
 
+
+FEW_CELLS = 512
+"""Cells around a released record that are asked to compare candidates; fewer overstate what an intruder finds."""
 
 FEW_DRAWS = 24
 """Draws of what an intruder knows, over all members of a model: enough to compare candidates; a release draws more."""
@@ -125,7 +128,11 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
     """
     rules = fitted.rules or SwapRules()
     n_draws = N_DRAWS if fitted.rules is not None else max(1, FEW_DRAWS // max(1, len(fitted.risk_model.members)))
-    planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, seed=seed + more) for more in (0, 1))
+    most_cells = MOST_CELLS if fitted.rules is not None else FEW_CELLS
+    planned, reported = (
+        Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, most_cells=most_cells, seed=seed + more)
+        for more in (0, 1)
+    )
     task = SwapTask(
         fitted.table,
         fitted.model,
@@ -143,6 +150,9 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
 
 MOST_CANDIDATES = 40
 """Number of candidates that are fitted and swapped by default."""
+
+MOST_CONFIRMED = 8
+"""Number of points of the frontier that are fitted again with care and shown; of more, a spread from least to most recoded."""
 
 MOST_LOOKED_AT = 400
 """Number of candidates whose sample uniques are counted."""
@@ -255,6 +265,7 @@ def plan_release(
     progress.done()
     on_frontier = _nondominated(found)
     if confirm is not None:
+        on_frontier = _spread(on_frontier, MOST_CONFIRMED)
         progress.start("checking the frontier", len(on_frontier))
         for candidate in on_frontier:
             found[candidate] = asked.answer(confirm, _steps_of(steps, candidate))
@@ -385,11 +396,17 @@ def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]],
     best = _lower_hull(looked_at)
     chosen = dict.fromkeys([start, *best])
     spread = sorted(chosen, key=lambda candidate: looked_at[candidate][0])
-    if len(spread) > most:
-        spread = [spread[number] for number in np.unique(np.linspace(0, len(spread) - 1, most).round().astype(int)).tolist()]
+    spread = _spread(spread, most)
     room = [candidate for candidate in single if candidate not in spread][: most - len(spread)]
     others = sorted(set(looked_at) - set(spread) - set(room), key=lambda c: looked_at[c][0] * (1 + looked_at[c][1]))
     return [*spread, *room, *others[: most - len(spread) - len(room)]]
+
+
+def _spread(candidates: list[tuple[int, ...]], most: int) -> list[tuple[int, ...]]:
+    """At most so many of the candidates, the first and the last among them, evenly chosen in their order."""
+    if len(candidates) <= most:
+        return candidates
+    return [candidates[number] for number in np.unique(np.linspace(0, len(candidates) - 1, most).round().astype(int)).tolist()]
 
 
 def _lower_hull(measured: Mapping[tuple[int, ...], tuple[float, int]]) -> list[tuple[int, ...]]:

@@ -145,7 +145,8 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
         seed=seed,
     )
     wish = SwapTarget(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
-    return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))
+    is_quick = fitted.rules is None
+    return plan_to_target(task, fitted.risk, wish, register=reported, is_quick=is_quick, progress=OnlyCancelled(progress))
 
 
 MOST_CANDIDATES = 40

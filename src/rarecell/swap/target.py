@@ -26,6 +26,7 @@ from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.task import SwapTask
 
 MOST_ATTEMPTS = 12
+QUICK_ATTEMPTS = 3
 STAGE = "growing the plan"
 
 DECOYS = 23
@@ -147,7 +148,13 @@ class TargetPlan:
 
 
 def plan_to_target(
-    task: SwapTask, risk: RecordRisk, target: SwapTarget, *, register: Register | None = None, progress: Progress = SILENT
+    task: SwapTask,
+    risk: RecordRisk,
+    target: SwapTarget,
+    *,
+    register: Register | None = None,
+    is_quick: bool = False,
+    progress: Progress = SILENT,
 ) -> TargetPlan:
     """Swap as much as is needed, and no more, to bring the risk down to a target.
 
@@ -161,6 +168,8 @@ def plan_to_target(
         The risk to be reached.
     register : Register, optional
         What the intruder knows; by default the register of the task.
+    is_quick : bool, optional
+        Whether the plan is only to be compared with others: fewer attempts, and the part that is enough is not tried for itself.
     progress : Progress, optional
         Receiver of progress reports.
 
@@ -171,7 +180,7 @@ def plan_to_target(
     """
     intruder = register or task.register_of(risk)
     records = first_choice(risk, target)
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(QUICK_ATTEMPTS if is_quick else MOST_ATTEMPTS):
         plan = plan_task(task, records, progress=progress)
         links = plan.links(intruder)
         after = risk_after(risk, plan.release, links)
@@ -184,7 +193,11 @@ def plan_to_target(
     points = frontier(risk, plan, links, order=order)
     if target.is_met(after):
         n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after_pairs(risk, plan, links, order[:n])))
-        plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
+        if is_quick:
+            after = risk_after_pairs(risk, plan, links, order[:n_enough])
+            plan = plan.subset(np.sort(order[:n_enough]))
+        else:
+            plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
     return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
 
 

@@ -13,6 +13,7 @@ import rarecell as rc
 from rarecell.app.forms import assess_config, form_of, protect_config, scenarios_of, stratum_sizes
 from rarecell.data.describe import Reading, profile_file
 from rarecell.errors import BadInput
+from rarecell.outcome.profile import Profile
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser
 
@@ -227,3 +228,26 @@ def test_sheets_of_a_workbook_are_listed_and_messages_name_fields(tmp_path: Path
     page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text
     assert "<option>Read me</option><option selected>Data</option>" in page
     assert 'name="role:age"' in page
+
+
+def test_profiles_of_the_office_are_listed_with_their_limits_and_chosen(house: Path) -> None:
+    (house / "office.profile.toml").write_text('title = "our own rule"\nmax_record_risk = 0.07\n', encoding="utf-8")
+    (house / "odd.profile.toml").write_text("max_risk = 1\n", encoding="utf-8")
+    browser = Browser(house)
+    (house / "people.csv").write_text("age;sex\n" + "30;f\n41;m\n52;f\n" * 20, encoding="utf-8")
+    for page in (browser.get("/profiles").text, browser.get("/keys?file=people.csv").text):
+        assert "a risk of at most 0.07 for a record" in page
+        assert "a risk of at most 0.05 for a record" in page
+        assert "which no profile has" in page
+    assert "our own rule (office.profile.toml)" in browser.get("/keys?file=people.csv").text
+    fields = {
+        "file": ["people.csv"],
+        "role:age": ["key"],
+        "role:sex": ["key"],
+        "population": ["900"],
+        "profile": ["office.profile.toml"],
+    }
+    config = browser.pages.keys.config(fields)
+    assert Profile.named(config.profile or "").max_record_risk == 0.07
+    again = browser.pages.keys.show("people.csv", form_of(config, "people.csv")).body.decode()
+    assert '<option value="office.profile.toml" selected>' in again

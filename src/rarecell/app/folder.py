@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rarecell.choices import ZEROS
-from rarecell.engine.places import DATA_SUFFIXES, OutsideFolder, is_server, place_inside
+from rarecell.engine.places import DATA_SUFFIXES, OutsideFolder, is_server, place_inside, regular_file
 from rarecell.errors import BadInput
-from rarecell.outcome.profile import PROFILES
+from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing
 
@@ -82,6 +82,18 @@ class ChosenFolder:
             profile=config.profile if config.profile is None or config.profile in PROFILES else str(self.resolve(config.profile)),
             zeros=config.zeros if config.zeros in ZEROS else str(self.resolve(config.zeros)),
         )
+
+    def profiles(self) -> tuple[list[tuple[str, Profile]], list[tuple[str, str]]]:
+        """Release profiles to choose from, by the value that names each, and the files that are meant as one but cannot be read."""
+        found: list[tuple[str, Profile]] = list(PROFILES.items())
+        unread = []
+        for place in sorted(self.root.glob("*.profile.toml")):
+            try:
+                regular_file(self.resolve(place.name))
+                found.append((place.name, replace(Profile.read(place), name=place.name.removesuffix(".profile.toml"))))
+            except (BadInput, OSError) as problem:
+                unread.append((place.name, str(problem)))
+        return found, unread
 
     def relative(self, place: Path) -> str:
         """The name by which the browser knows a path."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from rarecell.data.roles import MANY_LEVELS
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 from rarecell.engine.places import confined
 from rarecell.errors import BadInput, PopulationTooSmall, RarecellError
+from rarecell.report.first_page import limits_in_words
 from rarecell.run.config import RunConfig
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class KeysPages:
         page = self.pages.endpoint
         return [
             Route("/keys", page(self.keys)),
+            Route("/profiles", page(self.profiles)),
             Route("/reading", page(self.reading), methods=["POST"]),
             Route("/assess", page(self.assess), methods=["POST"]),
         ]
@@ -50,6 +52,15 @@ class KeysPages:
             file = self.pages.folder.relative(Path(config.input))
             chosen = {**form_of(config, file), "base": [run.name]}
         return self.show(file, chosen)
+
+    def profiles(self, request: Request, fields: Fields) -> Response:
+        """Show what each release profile allows."""
+        return self.pages.render("profiles.html", step="keys", **self._profiles())
+
+    def _profiles(self) -> dict[str, Any]:
+        known, unread = self.pages.folder.profiles()
+        listed = [(value, profile, tuple(limits_in_words(profile))) for value, profile in known]
+        return {"profiles": listed, "unread_profiles": unread}
 
     def reading(self, request: Request, fields: Fields) -> Response:
         """Read the file in another way and show its first records; all other choices stay."""
@@ -73,6 +84,9 @@ class KeysPages:
         if first(fields, "base"):
             run = FinishedRun.read(self.pages.folder.resolve(first(fields, "base")), first(fields, "base"))
             base = self.pages.folder.checked(run.config)
+        own = first(fields, "profile")
+        if own.endswith(".toml"):
+            fields = {**fields, "profile": [str(self.pages.folder.resolve(own))]}
         config = assess_config(
             fields,
             place,
@@ -130,6 +144,8 @@ class KeysPages:
             populations=first(fields, "populations") or _stratum_lines(profile, roles),
             scenarios=first(fields, "scenarios"),
             register=_relative(self.pages.folder, first(fields, "register")),
+            chosen_profile=_relative(self.pages.folder, first(fields, "profile")),
+            **self._profiles(),
         )
 
     def assess(self, request: Request, fields: Fields) -> Response:

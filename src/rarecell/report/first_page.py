@@ -92,10 +92,11 @@ def _rule(judgement: ProfileVerdict) -> str:
     named = f"Judged by the profile '{profile.name}'{title}."
     if judgement.is_default:
         named = f"No profile was named, so '{profile.name}' judged{title}."
-    return f"{named} It allows {listed(list(_limits(profile)))}." if any(_limits(profile)) else named
+    return f"{named} It allows {listed(list(limits_in_words(profile)))}." if any(limits_in_words(profile)) else named
 
 
-def _limits(profile: Profile) -> Iterator[str]:
+def limits_in_words(profile: Profile) -> Iterator[str]:
+    """What a profile allows, each limit as the end of a sentence."""
     if profile.max_record_risk is not None:
         yield f"a risk of at most {profile.max_record_risk:g} for a record"
     if profile.max_match_risk is not None:

@@ -395,3 +395,13 @@ def test_the_shipped_population_has_households() -> None:
     assert len(np.unique(people["household"].to_numpy())) == 127_909
     sample = datasets.census_household_sample(0.01)
     assert len(np.unique(sample["household"].to_numpy())) == 1279
+
+
+def test_labelled_codes_of_keys_are_grouped_with_their_families(tmp_path: Path) -> None:
+    office = spss(tmp_path)
+    found = rc.assess(
+        office.path, keys=list(office.keys), household="HH1,HH2", weight="hhweight", recode=office.recode, model="independence"
+    )
+    sexes = {group.level: group.expected_recognised for group in found.summary.groups if group.key == "HL4"}
+    assert set(sexes) == {"Male (1)", "Female (2)"}
+    assert all(n is not None for n in sexes.values())

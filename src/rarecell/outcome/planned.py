@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.words import counted, percent
+from rarecell.outcome.words import about, capital, counted, percent
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,11 @@ class ReleasePoint(Plain):
 
     def __str__(self) -> str:
         reached = "" if self.is_met else " That is above the target."
-        lost = f"{percent(self.information_lost)} of the keys' information is lost" if self.recoding else "no key is recoded"
+        lost = f"{percent(self.information_lost)} of the keys' information is lost." if self.recoding else "No key is recoded."
+        # A key keeps its name, so that a sentence may begin with a small letter.
         return (
-            f"{self.name[:1].upper()}{self.name[1:]}, with {counted(self.swaps, 'swap')}: {self.correct_links:,.1f} correct links are "
-            f"expected, the highest risk is {self.highest:.3f}, and {lost}.{reached}"
+            f"{self.name}, with {counted(self.swaps, 'swap')}. {capital(about(self.correct_links))} correct links are expected. The highest "
+            f"risk is {self.highest:.3f}.{reached} {lost}"
         )
 
 

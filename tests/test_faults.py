@@ -11,6 +11,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -18,12 +19,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyreadstat import write_sav
 
 import rarecell as rc
 from rarecell.errors import BadInput, NotWritten, RarecellError
@@ -476,3 +481,32 @@ def test_a_folder_of_parts_whose_move_fails_is_moved_by_the_next_look(
     assert visible(out) == {"risk.parquet", "run.json"}
     assert (out / "risk.parquet").is_dir()
     assert not hidden(out)
+
+
+@pytest.mark.parametrize(
+    "name", ["ragged.csv", "ragged16.csv", "cut.csv.gz", "cut.parquet", "cut.dta", "cut.sav", "cut.xlsx", "odd.xlsx"]
+)
+def test_errors_name_the_file_of_the_user_and_no_copy_of_it(name: str, tmp_path: Path) -> None:
+    people = pd.DataFrame({"a": np.arange(60) % 9, "b": ["x", "ü"] * 30})
+    text = people.to_csv(index=False, sep=";")
+    path = tmp_path / name
+    if name.startswith("ragged"):
+        path.write_bytes((text + '1;2;3;4\n"open;2\n').encode("utf-16" if "16" in name else "latin-1"))
+    elif name == "cut.csv.gz":
+        path.write_bytes(gzip.compress(text.encode("latin-1"))[:-40])
+    elif name == "odd.xlsx":
+        pd.DataFrame([["a", "a"], [1, 2]]).to_excel(path, index=False, header=False)
+    else:
+        write = {
+            ".parquet": people.to_parquet,
+            ".xlsx": partial(people.to_excel, index=False),
+            ".sav": partial(write_sav, people),
+        }
+        write.get(path.suffix, partial(people.to_stata, write_index=False))(path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadInput) as told:
+        rc.assess(path, keys=["a", "b"], population=900)
+    named = re.findall(r"(?:/[\w.-]+)+", str(told.value))
+    assert named
+    assert set(named) == {str(path)}

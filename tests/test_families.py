@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rarecell.risk.families import looks_like_households, why_incomplete
 from rarecell.table.contingency import Categories
 from rarecell.table.household_rows import LARGEST_FAMILY, NOBODY, SIZE, Members, find_layout
 from tests.naive import families as naive
+from tests.office_files import spss
 
 CATEGORIES = (
     Categories("relation", ("child", "head", "spouse")),

@@ -201,7 +201,8 @@ def _with_beyond(
     absent = [name for name in also_known if name not in published.columns]
     if absent:
         raise BadInput(f"The released file has no column '{absent[0]}', so nobody can compare it with a register.")
-    left_out = {*data.keys, data.id, data.weight, *data.household_columns}
+    # A weight that few values name the post-stratum by is a column like others.
+    left_out = {*data.keys, data.id, *data.household_columns}
     names = [
         name
         for name, column in data.columns.items()

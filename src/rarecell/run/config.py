@@ -333,14 +333,16 @@ class ProtectConfig:
     )
     weight_classes: int = option(
         Count(metavar="K"),
-        "With survey weights, swap within this many classes of similar weight; 0 for any weight.",
+        "With survey weights, swap within this many classes of similar weight, or within equal weights where they take few values; 0 for any "
+        "weight.",
         Group.SWAPS,
         on=PLANNING,
         default=10,
     )
     released: str | None = option(
         Place("DIR", is_folder=True),
-        "Folder of an earlier protection of this file, which an intruder may hold as well.",
+        "Folder of an earlier protection of this file, which an intruder may hold as well. Its seed is used unless another is given, so that "
+        "with the same choices the same values move in the same way.",
         Group.INTRUDERS,
         on=PROTECTING,
         default=None,

@@ -97,6 +97,7 @@ def protect(
     True
     """
     config, given = as_config(data, frame, options)
+    config = swaps.with_earlier_seed(config)
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
     config = with_choice(config)

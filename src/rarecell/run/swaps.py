@@ -10,6 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -407,9 +408,21 @@ def rules_for_swaps(
     if swaps_like_weights(config, wanted):
         weights = data.record_weights()
         assert weights is not None
-        columns[WEIGHT_CLASS] = weight_classes(weights, wanted.weight_classes)
+        columns[WEIGHT_CLASS] = weight_classes(weights, _n_weight_classes(weights, wanted.weight_classes))
         constraints = replace(constraints, within=(*constraints.within, WEIGHT_CLASS))
     return constraints, columns
+
+
+LEAST_ALIKE = 10
+"""Weights that are shared by this many records on average come from post-strata, and name them."""
+
+
+def _n_weight_classes(weights: NDArray[np.float64], n_classes: int) -> int:
+    """Number of classes of weights within which records are swapped; every weight is one where weights take few values.
+
+    A calibrated weight that stays with its row would tell the post-stratum that a swapped row came from.
+    """
+    return len(weights) if len(np.unique(weights)) * LEAST_ALIKE <= len(weights) else n_classes
 
 
 def swaps_like_weights(config: RunConfig, wanted: ProtectConfig) -> bool:
@@ -460,6 +473,22 @@ def told_intruder(found: Found) -> IntruderSummary:
         distance=found.after.distance,
         sure=tuple(SureLinks(above=one.above, claimed=one.claimed, right=one.right) for one in found.after.sure),
     )
+
+
+def with_earlier_seed(config: RunConfig) -> RunConfig:
+    """The same run with the seed of an earlier release of the file that it names, unless the user gave one.
+
+    With the same choices the same records then move in the same way, and whoever holds both releases learns nothing from the second.
+    """
+    wanted = config.protect
+    if wanted is None or wanted.released is None or wanted.formal or wanted.swap_seed is not None:
+        return config
+    choices = Path(wanted.released) / "run.toml"
+    if not choices.is_file():
+        return config
+    earlier = RunConfig.read(choices)
+    drawn = earlier.seed if earlier.protect is None or earlier.protect.swap_seed is None else earlier.protect.swap_seed
+    return replace(config, protect=replace(wanted, swap_seed=drawn))
 
 
 def with_secret_seed(config: RunConfig) -> RunConfig:

@@ -384,6 +384,9 @@ class Register:
         network, rng = drawn.unseen.model, np.random.default_rng([self.unseen.seed, draw, 29])
         everybody = self.unseen.elsewhere
         n_people = min(round(everybody), MOST_PEOPLE)
+        if not n_people:
+            # The file is the whole population.
+            return drawn.known.table
         people = ContingencyTable.from_codes(network.sample(n_people, rng), self.known.table.categories)
         elsewhere = np.flatnonzero(self.known.count_at(people.cells) == 0)
         cells, counts = people.cells[elsewhere], people.counts[elsewhere] * (everybody / max(n_people, 1))

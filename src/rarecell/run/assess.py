@@ -71,10 +71,10 @@ from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_
 from rarecell.run.households import asked_about, find_families, undeclared_household
 from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_crowds, refuse_unknown_names
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
-from rarecell.run.results import Assessment, HouseholdFindings
-from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
+from rarecell.run.results import Assessment, Findings
+from rarecell.run.roles import find_doubles, find_roles, side_risk, with_roles
 from rarecell.search import estimate_exact
-from rarecell.swap.swappable import Swappability, swappability
+from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 from rarecell.table.uniqueness import refuse_identifying_keys
@@ -153,30 +153,19 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
         risk = anything if config.missing == MATCHES_ANYTHING else own if complete is None else complete
         can_swap = swappability(table, chosen.best)
     of_households = _of_households(data, risk)
-    families = None
+    households = None
     if of_households is not None:
         with stages.stage(Stage.FAMILIES):
-            families = find_families(data, risk, config, register=frames.register)
-    known = None if families is None else families.known
+            households = find_families(data, risk, config, register=frames.register)
     with stages.stage(Stage.ROLES):
+        known = None if households is None else households.known
         roles = find_roles(data, risk, config, register=frames.register, families=known)
-    judgement = _judged(data, risk, chosen, config, stages)
+    judgement = _judged(data, risk, chosen, config, stages, of_households=of_households, by_missing=(own, anything, complete))
     undeclared = undeclared_household(data, config, risk)
-    by_missing = (own, anything, complete)
-    found = Findings(
-        config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, by_missing, families, undeclared
-    )
-    whole = judged(replace(of_findings(found), as_it_came=_as_it_came(data, config)), config.profile)
-    together = together_before(None if known is None else known.families, _known_risk(found))
-    whole = replace(
-        whole,
-        groups=groups_of(risk, columns=role_columns(data, config, risk), together=(together, None)),
-        concentration=concentration_of(risk.unique_probability[risk.sample_count == 1] if together is None else together),
-    )
+    found = Findings(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, households, undeclared)
+    summary = judged(of_findings(found, judgement), config.profile)
     riskiest = _explained(chosen.best, risk, unsafe)
-    return Assessment(
-        config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds, families, undeclared
-    )
+    return Assessment(**vars(found), riskiest=riskiest, summary=summary, seconds=stages.seconds)
 
 
 def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
@@ -249,7 +238,16 @@ def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tup
     return chosen, unsafe
 
 
-def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages) -> Judgement:
+def _judged(
+    data: Microdata,
+    risk: RecordRisk,
+    chosen: ModelChoice,
+    config: RunConfig,
+    stages: Stages,
+    *,
+    of_households: NDArray[np.float64] | None,
+    by_missing: tuple[RecordRisk, RecordRisk, RecordRisk | None],
+) -> Judgement:
     """Compute the interval, checks of fit, other estimators and the cost of each key, side by side."""
     table = risk.table
 
@@ -285,7 +283,7 @@ def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunC
     interval = interval.widened(model_error(risk, fit), estimate)
     doubles = find_doubles(data, risk, seed=config.seed)
     effect = design_effect(risk, data.record_weights() if table.record_cell is not None else None)
-    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles)
+    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles, of_households, by_missing)
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:
@@ -321,7 +319,12 @@ def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | N
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """How far the risk can be trusted, and how much each key contributes to it."""
+    """How far the risk can be trusted, how much each key contributes to it, and what missing values and households add.
+
+    ``of_households`` has the risk that a member of each household is recognised. ``by_missing`` has the risk with missing values as
+    levels of their own, with missing values matching every level, and, where the run asks for it, for an intruder with a complete
+    register.
+    """
 
     fit: FitDiagnostics
     estimates: tuple[UniquesEstimate, ...]
@@ -329,54 +332,26 @@ class Judgement:
     costs: tuple[KeyCost, ...]
     interval: RiskInterval
     design: DesignEffect | None
-    doubles: tuple[Doubles, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """The data, the models and the risk of a run.
-
-    ``households`` has the risk that a member of each household is recognised, ``families`` that of the households themselves.
-
-    ``by_missing`` has the risk with missing values as levels of their own, with missing values matching every level, and, where the
-    run asks for it, for an intruder with a complete register.
-    """
-
-    config: RunConfig
-    data: Microdata
-    zeros: StructuralZeros
-    choice: ModelChoice
-    risk: RecordRisk
-    swappability: Swappability
-    unsafe: UnsafeCombinations
-    judgement: Judgement
-    households: NDArray[np.float64] | None
-    roles: Roles
+    doubles: tuple[Doubles, ...]
+    of_households: NDArray[np.float64] | None
     by_missing: tuple[RecordRisk, RecordRisk, RecordRisk | None]
-    families: HouseholdFindings | None = None
-    undeclared: str | None = None
-
-    @property
-    def table(self) -> ContingencyTable:
-        return self.risk.table
 
 
 # How do the findings of a run become its summary?
-#
-# Every function takes finished results and computes nothing time-consuming.
 
 
-def of_findings(found: Findings) -> RunSummary:
+def of_findings(found: Findings, judgement: Judgement) -> RunSummary:
     """Build the summary of an assessment; :func:`rarecell.outcome.verdict.judged` puts its verdict into words."""
     table, risk, data = found.table, found.risk, found.data
     lines = [_of_missing_values(found), *data.summary_lines()[1:]]
+    together = together_before(found.known_families, _known_risk(found))
     return RunSummary(
         rarecell=rarecell.__version__,
         records=table.n_records,
         population=round(risk.population),
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
-        missing=of_missing(found),
+        missing=of_missing(found, judgement),
         notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found), *_question(found)),
         labels={name: column.label for name, column in data.columns.items() if column.label},
         keys=of_keys(table, data),
@@ -387,8 +362,11 @@ def of_findings(found: Findings) -> RunSummary:
         ),
         structure=of_structure(found.zeros),
         model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
-        risk=with_roles(of_risk(found), found.roles, risk),
+        risk=with_roles(of_risk(found, judgement), found.roles, risk),
         paper=paper_table(found.choice, found.risk, found.config),
+        as_it_came=_as_it_came(data, found.config),
+        groups=groups_of(risk, columns=role_columns(data, found.config, risk), together=(together, None)),
+        concentration=concentration_of(risk.unique_probability[risk.sample_count == 1] if together is None else together),
     )
 
 
@@ -403,11 +381,11 @@ def _of_missing_values(found: Findings) -> str:
     return f"Missing key values are compatible with every value: {lacking}."
 
 
-def of_missing(found: Findings) -> Missing:
+def of_missing(found: Findings, judgement: Judgement) -> Missing:
     """What missing values mean for the risk, under both readings."""
     records = {key: n for key, n in found.data.n_missing.items() if n}
     policy, threshold = found.config.missing, found.config.threshold
-    own, anything, complete = found.by_missing
+    own, anything, complete = judgement.by_missing
     if own is anything:
         return Missing(policy=policy, records=records)
     is_only_so = (own.unique_probability >= threshold) & (anything.unique_probability < threshold)
@@ -512,9 +490,9 @@ def of_model(model: DecomposableModel, *, criterion: str, search: SearchSummary)
     )
 
 
-def of_risk(found: Findings) -> RiskSummary:
+def of_risk(found: Findings, judgement: Judgement) -> RiskSummary:
     """The file-level numbers, the distribution of record risk, and how far both can be trusted."""
-    risk, judgement, table = found.risk, found.judgement, found.table
+    risk, table = found.risk, found.table
     probability = risk.unique_probability[risk.sample_count == 1]
     threshold = found.config.threshold
     details = (*judgement.of_models, *of_estimates(judgement.estimates))
@@ -545,11 +523,16 @@ def of_risk(found: Findings) -> RiskSummary:
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         other_populations=of_other_populations(risk),
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
-        household=None if found.households is None else of_households(found.households, threshold),
+        household=None if judgement.of_households is None else of_households(judgement.of_households, threshold),
         families=of_families(found),
         design=of_design(judgement.design),
         reliability=reliability(
-            risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found), judgement.interval
+            risk,
+            judgement.fit,
+            judgement.design,
+            judgement.doubles,
+            _register_counts(found, judgement.interval),
+            judgement.interval,
         ),
     )
 
@@ -584,9 +567,9 @@ def _highest_match(found: Findings) -> float:
     return float(found.risk.match_probability.max(initial=0.0))
 
 
-def _register_counts(found: Findings) -> Counted | None:
+def _register_counts(found: Findings, interval: RiskInterval) -> Counted | None:
     register = found.roles.register
-    return None if register is None else Counted(register.population_uniques, found.judgement.interval.population_uniques)
+    return None if register is None else Counted(register.population_uniques, interval.population_uniques)
 
 
 def of_histogram(probability: NDArray[np.float64]) -> Histogram:
@@ -610,19 +593,19 @@ def _question(found: Findings) -> tuple[str, ...]:
 
 def _of_family_notes(found: Findings) -> tuple[str, ...]:
     """How households became rows, or why they did not; and what it means that nobody is taken to know them."""
-    if found.families is None:
+    if found.households is None:
         return ()
     unknown = (
         "Nobody is taken to know who lives with whom (--households-known no), so only persons are judged. That assumes that the "
         "released file has neither a household number nor rows or values that put a household together again.",
     )
     said_no = found.config.households_known == "no"
-    return (*found.families.notes, *(unknown if said_no and found.families.families is not None else ()))
+    return (*found.households.notes, *(unknown if said_no and found.families is not None else ()))
 
 
 def of_families(found: Findings) -> FamilySummary | None:
     """The risk of households as records."""
-    families = None if found.families is None else found.families.families
+    families = found.families
     if families is None:
         return None
     risk, threshold, size = families.risk, found.config.threshold, families.size

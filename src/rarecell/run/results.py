@@ -61,7 +61,39 @@ class HouseholdFindings:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment:
+class Findings:
+    """What the steps of an assessment found; :class:`Assessment` explains the fields."""
+
+    config: RunConfig
+    data: Microdata
+    table: ContingencyTable
+    zeros: StructuralZeros
+    choice: ModelChoice
+    risk: RecordRisk
+    swappability: Swappability
+    unsafe: UnsafeCombinations
+    roles: Roles
+    households: HouseholdFindings | None
+    undeclared: str | None
+
+    @property
+    def families(self) -> Families | None:
+        """The households as records, with their risk; None without households, or if their composition is unknown."""
+        return None if self.households is None else self.households.families
+
+    @property
+    def known_families(self) -> Families | None:
+        """The same, if the run takes an intruder to know who lives with whom."""
+        return self.families if self.config.households_known == "yes" else None
+
+    @property
+    def model(self) -> DecomposableModel:
+        """The best single model; swaps keep its marginals."""
+        return self.choice.best
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment(Findings):
     """What is known about a file after it has been assessed.
 
     Attributes
@@ -84,47 +116,21 @@ class Assessment:
         The smallest combinations that single records out.
     roles : Roles
         What areas, sensitive columns, scenarios and a register add.
+    households : HouseholdFindings or None
+        The households as records, if the run names them.
+    undeclared : str or None
+        A column that looks like a household, about which the run says nothing.
     riskiest : tuple of RiskyRecord
         Single records with their values: for internal use.
     summary : RunSummary
         Every number of the run, without any record.
     seconds : mapping of Stage to float
         How long each stage took.
-    households : HouseholdFindings or None
-        The households as records, if the run names them.
-    undeclared : str or None
-        A column that looks like a household, about which the run says nothing.
     """
 
-    config: RunConfig
-    data: Microdata
-    table: ContingencyTable
-    zeros: StructuralZeros
-    choice: ModelChoice
-    risk: RecordRisk
-    swappability: Swappability
-    unsafe: UnsafeCombinations
-    roles: Roles
     riskiest: tuple[RiskyRecord, ...]
     summary: RunSummary
     seconds: Mapping[Stage, float]
-    households: HouseholdFindings | None = None
-    undeclared: str | None = None
-
-    @property
-    def families(self) -> Families | None:
-        """The households as records, with their risk; None without households, or if their composition is unknown."""
-        return None if self.households is None else self.households.families
-
-    @property
-    def known_families(self) -> Families | None:
-        """The same, if the run takes an intruder to know who lives with whom."""
-        return self.families if self.config.households_known == "yes" else None
-
-    @property
-    def model(self) -> DecomposableModel:
-        """The best single model; swaps keep its marginals."""
-        return self.choice.best
 
     @property
     def verdict(self) -> Verdict:

@@ -209,11 +209,11 @@ def show_attack(summary: AttackSummary) -> None:
 def show_leaks(leaks: Sequence[LeakSummary]) -> None:
     """Print the columns that tell about a treated key."""
     if leaks:
-        lines = [(one.column, one.key, one.treated, percent(one.determines), one.how) for one in leaks]
+        lines = [(leak.column, leak.key, leak.treated, percent(leak.determines), leak.how) for leak in leaks]
         rows("Columns that tell about a treated key", ["column", "key", "", "tells", "by"], lines, right=(3,))
-    for one in leaks:
-        if one.restores:
-            say(one.sentence)
+    for leak in leaks:
+        if leak.restores:
+            say(leak.sentence)
 
 
 def show_likeliest(records: Sequence[tuple[int, float]]) -> None:

@@ -190,13 +190,13 @@ def joined_codings(
     coding: Mapping[str, Coding | ReadJson | str], recode: Mapping[str, str]
 ) -> dict[str, Coding | ReadJson | str]:
     """Combine how values become levels with how the levels are to be released."""
-    found: dict[str, Coding | ReadJson | str] = dict(coding)
+    codings: dict[str, Coding | ReadJson | str] = dict(coding)
     for key, words in recode.items():
         try:
-            found[key] = Coding.of(coding.get(key, Coding()), key=key).joined(Coding.of(words, key=key))
+            codings[key] = Coding.of(coding.get(key, Coding()), key=key).joined(Coding.of(words, key=key))
         except BadInput as problem:
             raise problem if f"'{key}'" in str(problem) else BadInput(f"Key '{key}': {problem}") from None
-    return found
+    return codings
 
 
 @dataclass(frozen=True, eq=False)

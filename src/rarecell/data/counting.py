@@ -207,14 +207,14 @@ class KeyCounting:
         return [f"The key {told} has the same value in every record and cannot tell records apart."] if constant else []
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
-        found = []
+        coarsenings = []
         for c in categories:
             if c.key in self.hierarchies:
                 levels = [None if level is None else label for level, label in zip(c.levels, c.labels, strict=True)]
                 for grouping in read_hierarchy(self.hierarchies[c.key], key=c.key, levels=levels):
                     name = f"{c.key}/{len(grouping.labels)}"
-                    found.append(Coarsening(name, c.key, grouping.group_of_level, grouping.labels))
-        return found
+                    coarsenings.append(Coarsening(name, c.key, grouping.group_of_level, grouping.labels))
+        return coarsenings
 
 
 def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsening:

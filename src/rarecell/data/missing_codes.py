@@ -87,20 +87,20 @@ def proposed_codes(column: Column, counts: Mapping[Level, int], numbers: Sequenc
     numbers : sequence of float or None
         The values as numbers, in the same order, if all of them are.
     """
-    found: dict[Level, str] = {}
+    codes: dict[Level, str] = {}
     labels = {value: str(label) for value, label in column.value_labels.items()}
     for value in counts:
         said = labels.get(value, value if isinstance(value, str) and numbers is None else None)
         if said is not None and says_missing(said):
-            found[value] = f"its label says “{said}”" if value in labels else "the word says so"
+            codes[value] = f"its label says “{said}”" if value in labels else "the word says so"
     if numbers is not None:
         whole = {number: value for number, value in zip(numbers, counts, strict=True) if float(number).is_integer()}
         plain = {whole[number]: why for number, why in _apart(dict(zip(numbers, counts.values(), strict=True))).items()}
-        found = {value: why for value, why in plain.items() if value not in labels} | found
-    if len(found) == len(counts):
+        codes = {value: why for value, why in plain.items() if value not in labels} | codes
+    if len(codes) == len(counts):
         return ()
     order = {value: place for place, value in enumerate(counts)} if numbers is None else dict(zip(counts, numbers, strict=True))
-    return tuple(MissingCode(written(value), counts[value], found[value]) for value in sorted(found, key=lambda one: order[one]))
+    return tuple(MissingCode(written(value), counts[value], codes[value]) for value in sorted(codes, key=lambda one: order[one]))
 
 
 def written(value: Level) -> str:
@@ -151,12 +151,12 @@ def _is_top_code(number: float, digits: int) -> bool:
 
 def _top_codes(rest: Sequence[float], digits: int) -> list[float]:
     """The largest numbers of a column, as far as they are codes of so many digits."""
-    found: list[float] = []
+    codes: list[float] = []
     for number in reversed(rest):
         if not _is_top_code(number, digits):
             break
-        found.insert(0, number)
-    return found
+        codes.insert(0, number)
+    return codes
 
 
 def _stand_apart(top: Sequence[float], others: Sequence[float], counts: Mapping[float, int], digits: int) -> bool:

@@ -55,15 +55,15 @@ def parse_recodings(options: Iterable[str]) -> dict[str, str]:
     >>> parse_recodings(["age=5-year bands", "region=4 groups"])
     {'age': '5-year bands', 'region': '4 groups'}
     """
-    found: dict[str, str] = {}
+    recodings: dict[str, str] = {}
     for option in options:
         key, sign, words = option.partition("=")
         if not sign or not key.strip() or not words.strip():
             raise BadInput(f"A recoding was given as '{option}'; it must be KEY=HOW, such as \"age=5-year bands\".")
-        if key.strip() in found:
+        if key.strip() in recodings:
             raise BadInput(f"Key '{key.strip()}' has two recodings; combine them, as in \"age=5-year bands, top 85\".")
-        found[key.strip()] = words.strip()
-    return found
+        recodings[key.strip()] = words.strip()
+    return recodings
 
 
 def parse_recoding(words: str, *, key: str) -> Coding:

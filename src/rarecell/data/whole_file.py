@@ -137,9 +137,9 @@ def _numbers(values: pa.Array, column: Column, decimal_mark: str) -> NDArray[np.
         return _floats(pc.utf8_trim_whitespace(plain))
     listed = text.to_pylist()
     for pattern, (year, month, day) in _DATES:
-        found = [None if value is None else pattern.fullmatch(value.strip()) for value in listed]
-        if all(one is not None for one, value in zip(found, listed, strict=True) if value is not None):
-            parts = [(np.nan,) * 3 if one is None else tuple(int(one[k]) for k in (year, month, day)) for one in found]
+        matches = [None if value is None else pattern.fullmatch(value.strip()) for value in listed]
+        if all(one is not None for one, value in zip(matches, listed, strict=True) if value is not None):
+            parts = [(np.nan,) * 3 if one is None else tuple(int(one[k]) for k in (year, month, day)) for one in matches]
             return np.array([372.0 * y + 31.0 * m + d for y, m, d in parts])
     return None
 

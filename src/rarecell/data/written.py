@@ -58,12 +58,12 @@ def levels_to_write(
 
 def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
     """For each key whose coding changes values, the level released in place of each value."""
-    found = {}
+    recodes = {}
     for k, categories in enumerate(counted.table.categories):
         if coding.get(categories.key, Coding()).changes_values:
             lookup = counted.lookups[k]
-            found[categories.key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], categories)
-    return found
+            recodes[categories.key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], categories)
+    return recodes
 
 
 def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:

@@ -51,10 +51,10 @@ def find_parts(path: str | Path) -> PartFiles:
     """
     given = str(path)
     try:
-        found = _found_parts(given)
-        for part in found.paths:
+        parts = _found_parts(given)
+        for part in parts.paths:
             regular_file(reachable(part))
-        return found
+        return parts
     except OSError as problem:
         raise BadInput(f"{given} cannot be read: {problem.strerror or problem}. Check that you may read it.") from None
 
@@ -65,21 +65,21 @@ def _found_parts(given: str) -> PartFiles:
         if not met:
             raise BadInput(f"No file matches {given}. Check the folder, and put the pattern in quotes.")
         kind = _kind_of(met)
-        found = [part for entry in met for part in (_parts_below(entry, kind) if entry.is_dir() else [entry])]
-        other = [entry for entry in found if not _is_part(entry, kind)]
+        parts = [part for entry in met for part in (_parts_below(entry, kind) if entry.is_dir() else [entry])]
+        other = [entry for entry in parts if not _is_part(entry, kind)]
         if other:
             raise BadInput(
                 f"{given} also matches {other[0]}, which is no {kind} file by its ending. A wildcard stands for files of one kind; "
                 f"give one that matches nothing else, such as 'data/*{PART_SUFFIXES[kind][0]}'."
             )
-        root = Path(os.path.commonpath([part.parent for part in found])) if found else Path(given).parent
+        root = Path(os.path.commonpath([part.parent for part in parts])) if parts else Path(given).parent
     else:
         root = Path(given)
         kind = _kind_of(root.iterdir())
-        found = _parts_below(root, kind)
-    if not found:
+        parts = _parts_below(root, kind)
+    if not parts:
         raise BadInput(f"{given} holds no Parquet file and no CSV file. Name a file, or a folder of such parts.")
-    return PartFiles(given, root, tuple(sorted(set(found), key=lambda part: part.relative_to(root).as_posix())), kind)
+    return PartFiles(given, root, tuple(sorted(set(parts), key=lambda part: part.relative_to(root).as_posix())), kind)
 
 
 def _is_part(entry: Path, kind: str) -> bool:
@@ -98,14 +98,14 @@ def _is_ignored(name: str) -> bool:
 
 
 def _parts_below(folder: Path, kind: str) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for entry in sorted(folder.iterdir()):
         if _is_ignored(entry.name):
             continue
         if entry.is_dir() and "=" in entry.name:
-            found += _parts_below(entry, kind)
+            paths += _parts_below(entry, kind)
         elif not entry.is_dir() and _is_part(entry, kind):
-            found.append(entry)
+            paths.append(entry)
         else:
             # It must not be left out silently, because it may hold records as well.
             inside = sorted(other.name for other in folder.iterdir() if not _is_ignored(other.name))
@@ -113,7 +113,7 @@ def _parts_below(folder: Path, kind: str) -> list[Path]:
             has_parts = any(name.lower().endswith(PARQUET_SUFFIXES) for name in inside)
             remedy = f"name the parts by a wildcard, '{folder}/*.parquet'" if has_parts else "name a file in it"
             raise BadInput(f"{folder} is a folder, and not one of Parquet or CSV parts only; {remedy}. It holds {listed}.")
-    return found
+    return paths
 
 
 class SeveralFiles(FileSource):

@@ -237,14 +237,14 @@ def named_places(place: str, query: str | None = None) -> list[Path]:
     """Existing files and folders named by an input or by strings in a query; a wildcard names what it matches."""
     named = [] if not place or is_server(place) else [place]
     named += [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", query or "")]
-    found = []
+    places = []
     for name in named:
         try:
             matched = [name] if os.path.lexists(name) else glob.glob(name, recursive=True) if glob.has_magic(name) else []
         except (OSError, ValueError, re.error):
             matched = []
-        found += [Path(one) for one in matched]
-    return found
+        places += [Path(one) for one in matched]
+    return places
 
 
 def redacted(message: str) -> str:

@@ -117,8 +117,8 @@ class BackoffNetwork(_Backoff):
         Every conditional has a beta posterior with the mean and variance given by its contexts, and the moments of the
         logarithms of independent beta variables add up.
         """
-        found = self.log_moments(cells)
-        return LogMoments(found.mean_log, found.variance_log)
+        log_moments = self.log_moments(cells)
+        return LogMoments(log_moments.mean_log, log_moments.variance_log)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """The logarithm of the posterior mean of each cell's probability."""
@@ -217,12 +217,12 @@ class BackoffNetwork(_Backoff):
         """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones either."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
-        found = Betas.uniform(n_values(table, conditional.vertex)[codes])
+        betas = Betas.uniform(n_values(table, conditional.vertex)[codes])
         for context in conditional.contexts:
             if not len(cells):
                 break
-            found = found.given(tally_at(table, context, conditional.vertex, cells), context)
-        return found
+            betas = betas.given(tally_at(table, context, conditional.vertex, cells), context)
+        return betas
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records as key codes, each value from the longest context or, with its weight, from a shorter one."""
@@ -387,11 +387,11 @@ def random_orders(keys: Sequence[str], n_orders: int, rng: np.random.Generator) 
     makes no difference.
     """
     by_name = sorted(range(len(keys)), key=lambda k: keys[k])
-    found: list[list[int]] = []
-    while len(found) < n_orders:
+    orders: list[list[int]] = []
+    while len(orders) < n_orders:
         order = [by_name[place] for place in rng.permutation(len(keys))]
-        found += [order, order[::-1]]
-    return found[:n_orders]
+        orders += [order, order[::-1]]
+    return orders[:n_orders]
 
 
 # ---------------------------------------------------------------------- fitting

@@ -63,9 +63,9 @@ class Betas(NamedTuple):
         mean q and variance q(1−q)(1−d)/(b+1). Its mean is (a + b·q)/T. q itself varies with the shorter context. Without a
         discount, p has a beta distribution. A context without records changes nothing.
         """
-        found = Betas(self.mean.copy(), self.rest.copy(), self.variance.copy())
-        kernels.shrink(*found, *tally, context.strength, context.power, context.discount)
-        return found
+        betas = Betas(self.mean.copy(), self.rest.copy(), self.variance.copy())
+        kernels.shrink(*betas, *tally, context.strength, context.power, context.discount)
+        return betas
 
 
 def fitted_conditional(

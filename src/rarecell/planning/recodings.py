@@ -139,7 +139,7 @@ def _bands(categories: Categories) -> list[tuple[Coding, Coarsening]]:
     numbers = categories.levels[: categories.n_levels - categories.has_missing]
     if shape_of(categories) != "numbers" or not all(isinstance(number, int) for number in numbers):
         return []
-    found: list[tuple[Coding, Coarsening]] = []
+    coarsenings: list[tuple[Coding, Coarsening]] = []
     for width in ROUND_WIDTHS:
         coding = Coding(width=width)
         bands = _cut(categories, coding)
@@ -147,10 +147,10 @@ def _bands(categories: Categories) -> list[tuple[Coding, Coarsening]]:
             break
         if 2 * (bands.n_levels - categories.has_missing) > len(numbers):
             continue
-        found.append((coding, bands))
-        if len(found) == MOST_BANDS:
+        coarsenings.append((coding, bands))
+        if len(coarsenings) == MOST_BANDS:
             break
-    return found
+    return coarsenings
 
 
 def _dates(categories: Categories) -> list[tuple[Coding, Coarsening]]:

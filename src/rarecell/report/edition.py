@@ -103,7 +103,10 @@ def _release(release: ReleaseSummary) -> ReleaseSummary:
     return ReleaseSummary(
         identifiers=release.identifiers,
         order=release.order,
-        treatments=tuple(TreatmentSummary(column=one.column, words=one.words, records=NOT_SHOWN) for one in release.treatments),
+        treatments=tuple(
+            TreatmentSummary(column=treatment.column, words=treatment.words, records=NOT_SHOWN)
+            for treatment in release.treatments
+        ),
         profile=release.profile and replace(release.profile, reasons=()),
     )
 
@@ -423,24 +426,24 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
     """Intruders whose numbers are expected under the model; what a participant finds is a count of records of the file."""
     return tuple(
         replace(
-            one,
-            before=rough_up(one.before),
-            after=rough_up(one.after),
-            interval_before=_rough_ends(one.interval_before),
-            interval_after=_rough_ends(one.interval_after),
+            intruder,
+            before=rough_up(intruder.before),
+            after=rough_up(intruder.after),
+            interval_before=_rough_ends(intruder.interval_before),
+            interval_after=_rough_ends(intruder.interval_after),
             swapped=None,
             true_before=None,
             true_after=None,
             estimated_before=None,
             estimated_after=None,
-            persons_before=None if one.persons_before is None else rough_up(one.persons_before),
-            persons_after=None if one.persons_after is None else rough_up(one.persons_after),
-            persons_certain=None if one.persons_certain is None else rough_up(one.persons_certain),
+            persons_before=None if intruder.persons_before is None else rough_up(intruder.persons_before),
+            persons_after=None if intruder.persons_after is None else rough_up(intruder.persons_after),
+            persons_certain=None if intruder.persons_certain is None else rough_up(intruder.persons_certain),
             highest=None,
             sure=(),
         )
-        for one in intruders
-        if one.name not in ("participant", "assignment")
+        for intruder in intruders
+        if intruder.name not in ("participant", "assignment")
     )
 
 

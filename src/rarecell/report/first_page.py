@@ -149,7 +149,9 @@ def states_table(summary: RunSummary) -> Table:
     if released is not None:
         matches = released.interval_correct_matches  # type: ignore[assignment]
     truth, families = summary.truth, summary.risk.known_families
-    of_household = [one for one in summary.swap.intruders if one.name == "household"] if summary.swap is not None else []
+    of_household = (
+        [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap is not None else []
+    )
     has_highest = summary.swap is not None or summary.risk.highest is not None
     rows: list[list[object]] = [
         ["Records that could be recognised", *(expected(one.expected_population_uniques) for one in by_state.values())],

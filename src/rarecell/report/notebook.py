@@ -153,7 +153,7 @@ def _(result: ContingencyTable, show_records: bool) -> str:
         sizes["1" if size == 1 else "2" if size == 2 else "3 or 4" if size < 5 else "5 or more"] += cells
     return (
         _sentence(str(result))
-        + _table(["key", "levels"], [(one.key, number(one.n_levels)) for one in result.categories])
+        + _table(["key", "levels"], [(category.key, number(category.n_levels)) for category in result.categories])
         + _table(["records in a cell", "cells"], [(size, number(cells)) for size, cells in sizes.items()])
     )
 
@@ -226,7 +226,7 @@ def _(result: SwapPlan, show_records: bool) -> str:
 
 @_body.register
 def _(result: SwapResult, show_records: bool) -> str:
-    checked = [(", ".join(one.variables), number(one.n_cells), number(one.n_differing)) for one in result.margins]
+    checked = [(", ".join(margin.variables), number(margin.n_cells), number(margin.n_differing)) for margin in result.margins]
     return _sentence(str(result)) + _table(["kept table", "cells", "that differ"], checked)
 
 

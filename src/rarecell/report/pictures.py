@@ -327,12 +327,12 @@ MOST_GROUPS = 15
 
 def group_pictures(summary: RunSummary) -> list[tuple[str, Picture]]:
     """Draw a picture for every column whose groups are reported, starting with the column of the riskiest group."""
-    found = []
+    pictures = []
     for column, of_column in groupby(summary.groups, key=lambda group: group.key):
         groups = sorted(of_column, key=lambda group: -group.expected)
         if len(groups) > 1 and groups[0].expected > 0.0:
-            found.append((max(_share(group) for group in groups), column, groups))
-    in_order = sorted(found, key=lambda one: -one[0])
+            pictures.append((max(_share(group) for group in groups), column, groups))
+    in_order = sorted(pictures, key=lambda one: -one[0])
     return [(column, _picture(column, groups, place)) for place, (_, column, groups) in enumerate(in_order)]
 
 

@@ -65,13 +65,13 @@ def all_tables(
         _treatments,
         _frontier,
     )
-    found = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
-    found += [*role_tables(summary, groups), *release_tables(summary)]
+    tables = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
+    tables += [*role_tables(summary, groups), *release_tables(summary)]
     if riskiest:
-        found.append(riskiest_table(summary, riskiest))
+        tables.append(riskiest_table(summary, riskiest))
     if remaining:
-        found.append(remaining_table(summary, remaining))
-    return {table.name: table.labelled(summary.labels) for table in found}
+        tables.append(remaining_table(summary, remaining))
+    return {table.name: table.labelled(summary.labels) for table in tables}
 
 
 def _keys(summary: RunSummary) -> Table:
@@ -375,18 +375,21 @@ def beyond_table(beyond: Sequence[KnownBeyond]) -> Table | None:
 def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
     """What each intruder finds, before and after; more columns where there is a register or a truth."""
     columns = [text_column("Intruder"), text_column("Who that is"), Column("Before", persons), Column("After", persons)]
-    rows = [[one.name, f"Somebody who {one.knows}{_measured(one)}", one.before, one.after] for one in intruders]
+    rows = [
+        [intruder.name, f"Somebody who {intruder.knows}{_measured(intruder)}", intruder.before, intruder.after]
+        for intruder in intruders
+    ]
     title = "Records that an intruder is expected to link to the right person"
-    if any(one.estimated_after is not None for one in intruders):
+    if any(intruder.estimated_after is not None for intruder in intruders):
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
     for column, values in (
-        (text_column("After, 95 % interval"), [_ends(one.interval_after) for one in intruders]),
-        (text_column("Surer than 0.8"), [_sure(one) for one in intruders]),
-        (Column("After, in truth", persons), [one.true_after for one in intruders]),
-        (Column("Persons, before", persons), [one.persons_before for one in intruders]),
-        (Column("Persons, after", persons), [one.persons_after for one in intruders]),
-        (Column("Before, estimated", persons), [one.estimated_before for one in intruders]),
-        (Column("After, estimated", persons), [one.estimated_after for one in intruders]),
+        (text_column("After, 95 % interval"), [_ends(intruder.interval_after) for intruder in intruders]),
+        (text_column("Surer than 0.8"), [_sure(intruder) for intruder in intruders]),
+        (Column("After, in truth", persons), [intruder.true_after for intruder in intruders]),
+        (Column("Persons, before", persons), [intruder.persons_before for intruder in intruders]),
+        (Column("Persons, after", persons), [intruder.persons_after for intruder in intruders]),
+        (Column("Before, estimated", persons), [intruder.estimated_before for intruder in intruders]),
+        (Column("After, estimated", persons), [intruder.estimated_after for intruder in intruders]),
     ):
         if any(value is not None for value in values):
             columns.append(column)
@@ -541,18 +544,18 @@ def _treatments(summary: RunSummary) -> Table | None:
         return None
     rows = tuple(
         (
-            one.column,
-            one.words,
-            one.records,
-            one.mean_before,
-            one.mean_after,
-            one.spread_before,
-            one.spread_after,
-            one.linked_before,
-            one.linked_after,
-            one.linked_with_keys_after,
+            treatment.column,
+            treatment.words,
+            treatment.records,
+            treatment.mean_before,
+            treatment.mean_after,
+            treatment.spread_before,
+            treatment.spread_after,
+            treatment.linked_before,
+            treatment.linked_after,
+            treatment.linked_with_keys_after,
         )
-        for one in summary.release.treatments
+        for treatment in summary.release.treatments
     )
     columns = (
         text_column("Column"),
@@ -760,7 +763,7 @@ def _every_area(summary: RunSummary) -> Table:
 
 
 def _attributes(summary: RunSummary) -> Table:
-    after = {} if summary.swap is None else {one.column: one for one in summary.swap.attributes}
+    after = {} if summary.swap is None else {attribute.column: attribute for attribute in summary.swap.attributes}
     rows = tuple(
         (
             f"{one.column}{when}",
@@ -792,21 +795,21 @@ def _attributes(summary: RunSummary) -> Table:
 
 
 def _scenarios(summary: RunSummary) -> Table:
-    after = {} if summary.swap is None else {one.name: one for one in summary.swap.scenarios}
-    has_families = any(one.expected_recognised is not None for one in summary.risk.scenarios)
+    after = {} if summary.swap is None else {scenario.name: scenario for scenario in summary.swap.scenarios}
+    has_families = any(scenario.expected_recognised is not None for scenario in summary.risk.scenarios)
     rows = tuple(
         (
-            one.name,
-            one.keys,
-            one.sample_uniques,
-            one.expected_population_uniques,
-            one.expected_correct_matches,
-            *([one.expected_recognised] if has_families else []),
-            one.records_above_threshold,
-            *([after[one.name].expected_population_uniques] if after else []),
-            *([after[one.name].expected_recognised] if after and has_families else []),
+            scenario.name,
+            scenario.keys,
+            scenario.sample_uniques,
+            scenario.expected_population_uniques,
+            scenario.expected_correct_matches,
+            *([scenario.expected_recognised] if has_families else []),
+            scenario.records_above_threshold,
+            *([after[scenario.name].expected_population_uniques] if after else []),
+            *([after[scenario.name].expected_recognised] if after and has_families else []),
         )
-        for one in summary.risk.scenarios
+        for scenario in summary.risk.scenarios
     )
     *before, above = RISK_COLUMNS
     columns = (
@@ -915,7 +918,9 @@ def _places(summary: RunSummary) -> Table:
 
 
 def _homogeneous_groups(groups: Sequence[HomogeneousGroup]) -> Table:
-    rows = tuple((one.column, one.value, one.records, [f"{key} {value}" for key, value in one.values.items()]) for one in groups)
+    rows = tuple(
+        (group.column, group.value, group.records, [f"{key} {value}" for key, value in group.values.items()]) for group in groups
+    )
     columns = (
         text_column("Sensitive column"),
         text_column("Value"),

@@ -63,14 +63,14 @@ def best_graphs(
         return [_Part(-score, next(ages), graph, joined, parted)]
 
     waiting = solve(frozenset(), frozenset())
-    found: list[tuple[ChordalGraph, float]] = []
+    graphs: list[tuple[ChordalGraph, float]] = []
     progress.start(_STAGE, float(n_best))
-    while waiting and len(found) < n_best:
+    while waiting and len(graphs) < n_best:
         part = heapq.heappop(waiting)
-        found.append((part.graph, -part.loss))
+        graphs.append((part.graph, -part.loss))
         checkpoint(progress, _STAGE, 1.0)
         joined, parted = set(part.joined), set(part.parted)
-        for pair in pairs if len(found) < n_best else ():
+        for pair in pairs if len(graphs) < n_best else ():
             if pair in part.joined or pair in part.parted:
                 continue
             if part.graph.has_edge(*pair):
@@ -83,7 +83,7 @@ def best_graphs(
                 heapq.heappush(waiting, child)
             checkpoint(progress, _STAGE)
     progress.done()
-    return found
+    return graphs
 
 
 def best_under(

@@ -80,8 +80,8 @@ def align(original: ContingencyTable, released: ContingencyTable, register: Cont
                 to_common.append(recoded_alike(register.categories[k].levels, before, after, rule))
         else:
             files = [before, after] if register is None else [before, after, register.categories[k]]
-            levels, is_ordered = together([one.levels for one in files], before.is_ordered), before.is_ordered
-            to_common = [places(one.levels, levels) for one in files]
+            levels, is_ordered = together([file.levels for file in files], before.is_ordered), before.is_ordered
+            to_common = [places(file.levels, levels) for file in files]
         if persons is not None:
             _refuse_nothing_in_common(key, to_common)
         codes[:, k], new_codes[:, k] = (

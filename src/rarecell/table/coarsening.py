@@ -46,13 +46,13 @@ MOST_NOMINAL_LEVELS = 256
 
 def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
     """Coarsenings of every key with many levels, as far as vertices are left; keys with the most levels come first."""
-    found: list[Coarsening] = []
+    coarsenings: list[Coarsening] = []
     for k in sorted(range(table.n_keys), key=lambda k: -table.categories[k].n_levels):
-        room = MAX_VERTICES - table.n_keys - len(found)
+        room = MAX_VERTICES - table.n_keys - len(coarsenings)
         if room <= 0:
             break
-        found.extend(replace(c, is_learned=True) for c in key_coarsenings(table, k)[:room])
-    return tuple(found)
+        coarsenings.extend(replace(c, is_learned=True) for c in key_coarsenings(table, k)[:room])
+    return tuple(coarsenings)
 
 
 def with_answered(table: ContingencyTable) -> ContingencyTable:
@@ -104,15 +104,15 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
     if n_real < MANY_LEVELS:
         return []
     merging = _Merging.of(table, key, is_pooled=True)
-    found = []
+    coarsenings = []
     if merging.n_common < 2:
         return []
     n_groups = round(n_real / FACTOR)
     while n_groups >= FACTOR:
         if n_groups < merging.n_start:
-            found.append(merging.coarsening(n_groups))
+            coarsenings.append(merging.coarsening(n_groups))
         n_groups = round(n_groups / FACTOR)
-    return found
+    return coarsenings
 
 
 def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:

@@ -409,7 +409,7 @@ def shared_keys(codes: Codes, members: Members) -> tuple[int, ...]:
 
 def _order(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[Placing, ...]:
     """The householder first, then the highest age: the keys that say so, with the rank of each level."""
-    found: list[Placing] = []
+    placings: list[Placing] = []
     head = householder(codes, keys, members, own)
     if head is not None:
         key, level, _ = head
@@ -420,12 +420,12 @@ def _order(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequ
             rank = np.lexsort((rank, -np.array(alone))).argsort()
         rank = rank + 1
         rank[level] = 0
-        found.append(Placing(key, rank))
+        placings.append(Placing(key, rank))
     ages = [k for k in own if keys[k].is_ordered and keys[k].n_levels >= FEWEST_AGES and (head is None or k != head[0])]
     if ages:
         age = max(ages, key=lambda k: keys[k].n_levels)
-        found.append(Placing(age, -np.arange(keys[age].n_levels), is_descending=True))
-    return tuple(found)
+        placings.append(Placing(age, -np.arange(keys[age].n_levels), is_descending=True))
+    return tuple(placings)
 
 
 def householder(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[int, int, float] | None:

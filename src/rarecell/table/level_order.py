@@ -99,10 +99,10 @@ def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, s
 def _pair_counts(table: ContingencyTable, key: int, other: int) -> Floats:
     """Number of records at each level of a key, in rows, and of another, in columns."""
     first, second = min(key, other), max(key, other)
-    found = table.marginals.cells_of(mask_of((first, second)))
+    cells = table.marginals.cells_of(mask_of((first, second)))
     shape = (table.categories[first].n_levels, table.categories[second].n_levels)
     counts = np.zeros(shape)
-    counts.ravel()[found.keys] = found.counts
+    counts.ravel()[cells.keys] = cells.counts
     return counts if key == first else counts.T
 
 

@@ -286,8 +286,8 @@ class Marginals:
         n_cells = self.table.n_cells
         position = np.full(len(rows), -1, dtype=np.int64)
         position[rank[:n_cells]] = marginal.position
-        found: NDArray[np.int64] = position[rank[n_cells:]]
-        return found
+        positions: NDArray[np.int64] = position[rank[n_cells:]]
+        return positions
 
     # ------------------------------------------------------------------ entropy terms
 

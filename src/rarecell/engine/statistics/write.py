@@ -131,14 +131,14 @@ def value_labels(source: StatisticsSource, name: str, written: WrittenLevels) ->
     if codes is None:
         return {}
     old: Mapping[Level, str] = source.metadata.variable_value_labels.get(name, {})
-    found = {}
+    labels = {}
     for code, level, members in zip(codes, written.levels, written.members, strict=True):
         # A number that represents itself needs no label beyond the one it has.
         if members == (level,) and level in old:
-            found[code] = old[level]
+            labels[code] = old[level]
         elif members != (level,) or level != code:
-            found[code] = str(level)
-    return found
+            labels[code] = str(level)
+    return labels
 
 
 def new_column(source: StatisticsSource, name: str, change: ColumnChanges) -> NewColumn:

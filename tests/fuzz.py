@@ -1261,7 +1261,8 @@ def outcome_of(kind: str, rng: random.Random, place: Path) -> tuple[str, str]:
         outcome, words = _ended(kind, rng, folder)
         if outcome in ENDED_WELL and any(temporary.iterdir()):
             gc.collect()
-            if left := sorted(path.name for path in temporary.iterdir()):
+            # A session of Spark keeps an empty folder until the process ends.
+            if left := sorted(path.name for path in temporary.iterdir() if path.is_file() or any(path.iterdir())):
                 outcome, words = "left behind", f"in the temporary folder: {left}"
         if outcome in ENDED_WELL and (
             around := sorted(path.name for path in place.iterdir() if path.name not in ("a", "temporary"))

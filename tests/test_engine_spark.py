@@ -14,6 +14,7 @@ import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
 from rarecell.engine.changes import Blanks, Changes
+from rarecell.engine.spark import joins
 from rarecell.engine.spark.source import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
 from rarecell.swap.plan import plan_swaps
@@ -188,6 +189,17 @@ def test_what_spark_cannot_do_is_told(spark: Any) -> None:
         data.table()
     with pytest.raises(BadInput, match="below 1"):
         Microdata(spark.createDataFrame(PEOPLE.set_column(4, "weight", pa.array(np.full(8, 0.5)))), KEYS, weight="weight").table()
+
+
+def test_a_new_session_leaves_no_folder_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark makes an empty spark-warehouse where it is started; tables that are there already are read from there."""
+    monkeypatch.chdir(tmp_path)
+    place = Path(joins._no_warehouse({})[joins.WAREHOUSE])
+    assert place.is_dir()
+    assert tmp_path not in place.parents
+    assert joins._no_warehouse({joins.WAREHOUSE: "/tables"}) == joins._no_warehouse({"spark.remote": "sc://x"}) == {}
+    (tmp_path / "spark-warehouse").mkdir()
+    assert joins._no_warehouse({}) == {}
 
 
 def test_a_new_session_keeps_others_out() -> None:

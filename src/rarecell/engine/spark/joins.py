@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from rarecell.engine.arrays import EncodedColumn, Pairs
 from rarecell.engine.frames import new_names
 from rarecell.errors import EngineFailed, RarecellError
+from rarecell.machine.disk import private_folder
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
@@ -97,6 +99,8 @@ def quoted(name: str) -> str:
 # How is Spark started so that nobody else can look in, and how does it report what went wrong?
 
 
+WAREHOUSE = "spark.sql.warehouse.dir"
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -145,9 +149,24 @@ def new_session() -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("rarecell")
-    for name, value in private_settings(dict(SparkConf().getAll())).items():
+    chosen = dict(SparkConf().getAll())
+    for name, value in {**_no_warehouse(chosen), **private_settings(chosen)}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+class _Program:
+    """Owns Spark's empty folder of tables until the program ends."""
+
+
+_program = _Program()
+
+
+def _no_warehouse(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Keep Spark from making a folder for tables of its own in the current one, where there is none."""
+    if WAREHOUSE in chosen or "spark.remote" in chosen or Path("spark-warehouse").exists():
+        return {}
+    return {WAREHOUSE: str(private_folder(_program))}
 
 
 def private_settings(chosen: Mapping[str, str]) -> dict[str, str]:

@@ -159,6 +159,9 @@ def attack(
     settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
     data = Microdata(original, keys, weight=weight, population=population, household=household, id=id, settings=settings)
     published = Microdata(released, keys, id=id, settings=settings)
+    if set(data.household_columns) <= set(published.columns) and household is not None:
+        # Whoever holds the file sees who lives with whom, too.
+        published = Microdata(published.source, keys, id=id, household=household, settings=settings)
     before, after = paired_tables(data, published, id)
     given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)
     people = None if register is None else Microdata(register, keys).table()

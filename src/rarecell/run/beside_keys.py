@@ -431,11 +431,12 @@ def leaks_between(original: Microdata, released: Microdata, rows: NDArray[np.int
         for by, changed in ((SWAPPED, here & (after >= 0) & (after != meant)), (BLANKED, here & (after < 0))):
             if changed.any():
                 concealed.append(Concealed(key, by, meant, np.where(here, 0, -1).astype(np.int32), int(changed.sum())))
+    homes, codes_of = joined_names(released.household_columns), released.household_codes()
     order = OrderedColumn(ROW_ORDER, np.arange(len(next(iter(shown.values())).codes), dtype=np.int32), released.n_records)
     found: list[Leak] = []
     for one in concealed:
         beside = [shown[name] for name in names if one.by == RECODED or name not in released.keys]
-        found += leaks([one], [*beside, order])
+        found += leaks([one], [*beside, order], households=None if codes_of is None else (homes, codes_of))
     return tuple(found)
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import rarecell as rc
+from rarecell.cli.commands import main
 from rarecell.errors import BadInput
-from rarecell.intruder.household import FAR, household_distances, household_links, household_release
+from rarecell.intruder.household import FAR, guessed_pairs, household_distances, household_links, household_release
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
+from rarecell.run.config import RunConfig
 from rarecell.run.households import links_after, put_together, reporting_register
+from rarecell.run.plan import command_for
 from rarecell.swap.families import FamilyPlan
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
@@ -278,3 +284,69 @@ def test_an_attack_looks_for_families(sample: pa.Table, population: pa.Table, do
     assert all(one.name != "household" for one in plain.summary.intruders)
     modelled = rc.attack(done.frame, original=sample, keys=KEYS, population=len(population), household="home")
     assert next(one for one in modelled.summary.intruders if one.name == "household").before > 20
+
+
+# ---------------------------------------------------------------------- plans
+
+
+def test_a_plan_judges_households_and_its_commands_give_what_it_says(
+    sample: pa.Table, population: pa.Table, tmp_path: Path
+) -> None:
+    small = sample.filter(pa.array(sample["home"].to_numpy() % 3 == 0)).drop_columns(["pay"])
+    pq.write_table(small, tmp_path / "homes.parquet")
+    options = {"keys": KEYS, "population": len(population), "household": "home", "seed": 5}
+    found = rc.plan(str(tmp_path / "homes.parquet"), max_correct_links=8.0, candidates=12, **options)
+    assert {point.way for point in found.looked_at} == {"households", "unlink"}
+    assert found.points[0].correct_links_recoded > found.points[0].correct_links
+    point = min((p for p in found.points if p.way == "households"), key=lambda p: p.records_changed)
+    config = RunConfig(input=str(tmp_path / "homes.parquet"), **{**options, "keys": tuple(KEYS)})
+    words = shlex.split(command_for(point, found.target, config, out=str(tmp_path / "release")))
+    done = CliRunner().invoke(main, [*words[1:], "--quiet"])
+    assert done.exit_code == 0, done.output
+    swap = json.loads((tmp_path / "release" / "summary.json").read_text())["swap"]
+    household = next(one for one in swap["intruders"] if one["name"] == "household")
+    assert swap["values_changed"] == point.values_changed
+    links = max(household["after"], swap["risk_after"]["expected_correct_matches"])
+    assert links == pytest.approx(point.correct_links, rel=1e-4)
+    assert point.is_met == (links <= 8.0)
+    unlinked = next(p for p in found.looked_at if p.way == "unlink")
+    assert "--unlink" in command_for(unlinked, found.target, config)
+    assert "without the household number" in str(unlinked)
+
+
+# ---------------------------------------------------------------------- without the number
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_members_are_guessed_as_by_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 40
+    age = rng.integers(0, 6, n)
+    first = np.stack([age, rng.integers(0, 2, n), rng.integers(0, 3, n)], axis=1)
+    second = np.stack([np.clip(age + rng.integers(-1, 2, n), 0, 5), rng.integers(0, 2, n), first[:, 2]], axis=1)
+    codes = np.concatenate([first, second]).astype(np.int32)
+    at = np.stack([np.arange(n), n + np.arange(n)], axis=1)
+    found = guessed_pairs(codes, at, shared=[2])
+    assert found.tried == n
+    assert found.right == pytest.approx(naive.guessed(first.tolist(), second.tolist(), shared=2))
+    assert found.by_chance == len(set(first[:, 2].tolist()))
+    # Whoever ignores what is plausible finds one pair for each value of what households share.
+    alike = np.zeros((2 * n, 1), dtype=np.int32)
+    assert guessed_pairs(alike, at).right == pytest.approx(1.0)
+
+
+def test_an_attack_on_an_unlinked_file_tells_what_can_be_put_together(sample: pa.Table, population: pa.Table) -> None:
+    sample = sample.sort_by("home")
+    released = sample.drop_columns(["home", "pay"])
+    done = rc.attack(released, original=sample, keys=KEYS, household="home", register=population)
+    assert all(one.name != "household" for one in done.summary.intruders)
+    assert "households of two or more stand together in the released file" in done.summary.sentence
+    assert "likeliest second member" in done.summary.sentence
+    shuffled = sample.append_column("id", pa.array(range(len(sample)))).take(np.random.default_rng(0).permutation(len(sample)))
+    numbered = sample.append_column("id", pa.array(range(len(sample))))
+    apart = rc.attack(
+        shuffled.drop_columns(["home", "pay"]), original=numbered, keys=KEYS, household="home", register=population, id="id"
+    )
+    together = int(done.summary.sentence.split("The rows of ")[1].split(" of ")[0].replace(",", ""))
+    by_chance = int(apart.summary.sentence.split("The rows of ")[1].split(" of ")[0].replace(",", ""))
+    assert by_chance < 0.05 * together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
@@ -45,3 +46,22 @@ def nearest_household(
     if any(far < own - 1e-9 for far in found):
         return 0.0
     return 1.0 / sum(abs(far - own) <= 1e-9 for far in found)
+
+
+def guessed(first: Sequence[Sequence[int]], second: Sequence[Sequence[int]], *, shared: int) -> float:
+    """Expected number of households whose second member is the likeliest for the first, among those that share a value with it."""
+    own = [k for k in range(len(first[0])) if k != shared]
+    n = len(first)
+    joint = {k: Counter((a[k], b[k]) for a, b in zip(first, second, strict=True)) for k in own}
+    left = {k: Counter(a[k] for a in first) for k in own}
+    right = {k: Counter(b[k] for b in second) for k in own}
+
+    def score(a: Sequence[int], b: Sequence[int]) -> float:
+        return sum(math.log((joint[k][a[k], b[k]] + 0.5) / (left[k][a[k]] * right[k][b[k]] / n + 0.5)) for k in own)
+
+    found = 0.0
+    for place, a in enumerate(first):
+        scores = {other: score(a, b) for other, b in enumerate(second) if b[shared] == a[shared]}
+        best = [other for other, value in scores.items() if value >= max(scores.values()) - 1e-9]
+        found += (place in best) / len(best)
+    return found

@@ -25,7 +25,7 @@ from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
 from rarecell.report.tables import frontier_table
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.plan import recodings_with
+from rarecell.run.plan import recodings_with, with_way
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -127,7 +127,8 @@ class ReleasePages:
         if not text.isdecimal() or int(text) >= len(points):
             raise BadInput("Choose one of the points of the plan.")
         config = RunConfig.from_toml(job.configuration, source="the plan")
-        config = self.pages.folder.checked(replace(config, recode=recodings_with(config, points[int(text)].recoding)))
+        point = points[int(text)]
+        config = self.pages.folder.checked(with_way(replace(config, recode=recodings_with(config, point.recoding)), point.way))
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
         started = self.pages.jobs.start(
             "protect", config.to_toml(), out, title=f"Release of {config.input}", back=f"/plan/{job.number}"

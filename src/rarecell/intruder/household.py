@@ -212,3 +212,96 @@ def _drawn_populations(register: Register, n_moved: int) -> Iterator[Register]:
         cells = np.concatenate([table.cells, further])
         counts = np.concatenate([table.counts, np.ones(len(further), dtype=np.int64)])
         yield Register.counted(ContingencyTable.from_counts(cells, counts, table.categories))
+
+
+# ---------------------------------------------------------------------- without the household number
+
+
+MOST_PAIRS = 20_000
+"""With more households of two or more, a random part of them is tried."""
+
+PAIRS_AT_ONCE = 4_000_000
+"""Number of pairs of records that are compared at a time."""
+
+
+@dataclass(frozen=True)
+class GuessedPairs:
+    """First and second members of households that somebody tries to put together without a household number.
+
+    Attributes
+    ----------
+    tried : int
+        Households of two or more members that were tried.
+    right : float
+        Those whose second member is the likeliest for the first, ties broken at random.
+    by_chance : float
+        The same if any second member with the same shared values were chosen.
+    """
+
+    tried: int
+    right: float
+    by_chance: float
+
+    @property
+    def sentence(self) -> str:
+        if not self.tried:
+            return ""
+        return (
+            f"Somebody who knows which people live together in general, and joins each householder with the likeliest second member, would "
+            f"be right for about {self.right:,.0f} of {self.tried:,} households; choosing at random, for {self.by_chance:,.0f}."
+        )
+
+
+def guessed_pairs(codes: NDArray[np.int32], at: NDArray[np.int64], shared: Sequence[int] = (), *, seed: int = 0) -> GuessedPairs:
+    """Put first and second members together by what is plausible.
+
+    The intruder is given more than anybody has: who is a first and who a second member, and how often each pair of values occurs
+    between them, column by column. A pair is as likely as the product over columns of how much more often its two values live
+    together than by chance; values that all members of a household share must agree.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        The released columns of each record.
+    at : ndarray of int
+        Record at the first and second place of each household, −1 where there is none.
+    shared : sequence of int
+        Columns that all members of a household share.
+    """
+    pairs = at[(at[:, 0] >= 0) & (at[:, 1] >= 0), :2]
+    rng = np.random.default_rng(seed)
+    if len(pairs) > MOST_PAIRS:
+        pairs = pairs[np.sort(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
+    first, second = codes[pairs[:, 0]], codes[pairs[:, 1]]
+    n = len(pairs)
+    if not n:
+        return GuessedPairs(0, 0.0, 0.0)
+    lifts = []
+    for k in range(codes.shape[1]):
+        if k in shared:
+            continue
+        n_levels = int(codes[:, k].max()) + 1
+        joint = np.bincount(first[:, k].astype(np.int64) * n_levels + second[:, k], minlength=n_levels**2).reshape(
+            n_levels, n_levels
+        )
+        by_chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0) / n
+        lifts.append((k, np.log((joint + 0.5) / (by_chance + 0.5))))
+    block = (
+        np.unique(first[:, list(shared)], axis=0, return_inverse=True)[1].ravel() if len(shared) else np.zeros(n, dtype=np.int64)
+    )
+    right = by_luck = 0.0
+    for number in range(int(block.max()) + 1):
+        those = np.flatnonzero(block == number)
+        by_luck += 1.0
+        step = max(1, PAIRS_AT_ONCE // len(those))
+        for start in range(0, len(those), step):
+            mine = those[start : start + step]
+            score = np.zeros((len(mine), len(those)))
+            for k, lift in lifts:
+                score += lift[first[mine, k]][:, second[those, k]]
+            best = score.max(axis=1)
+            own = score[np.arange(len(mine)), np.arange(start, start + len(mine))]
+            is_best = own >= best - 1e-9
+            n_ties = (score >= best[:, None] - 1e-9).sum(axis=1)
+            right += float((is_best / n_ties).sum())
+    return GuessedPairs(n, right, by_luck)

@@ -103,6 +103,10 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
 def _match_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
     limit, swap = profile.max_match_risk, summary.swap
     highest = summary.risk.highest_match if swap is None else swap.risk_after.highest_match
+    families = summary.risk.known_families
+    if families is not None and highest is not None:
+        household = None if swap is None else swap.intruder("household")
+        highest = max(highest, (families.highest_match if household is None else household.highest) or 0.0)
     if limit is None or (highest is not None and highest <= limit):
         return
     if highest is None:
@@ -126,9 +130,8 @@ def _above(summary: RunSummary, limit: float) -> int | None:
     risk, swap = summary.risk, summary.swap
     if limit != risk.threshold:
         return None
-    counts = (
-        risk.records_above_threshold if swap is None else None if swap.released is None else swap.released.records_above_threshold
-    )
+    before = risk.records_above_threshold if risk.known_families is None else risk.known_families.records_above_threshold
+    counts = before if swap is None else None if swap.released is None else swap.released.records_above_threshold
     return counts if isinstance(counts, int) and counts > 0 else None
 
 

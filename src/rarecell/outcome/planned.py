@@ -3,10 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.words import about, capital, counted, percent
+
+
+@dataclass(frozen=True)
+class Way:
+    """What can be done with households beside a recoding.
+
+    Attributes
+    ----------
+    words : str
+        What it is, to follow the recoding.
+    options : tuple of str
+        Its command-line options.
+    settings : mapping
+        The same as fields of a configuration.
+    is_aimed : bool
+        Whether it takes the target as an option.
+    best_at : str
+        What the cheapest point of this way is called.
+    """
+
+    words: str
+    options: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_aimed: bool = True
+    best_at: str = ""
+
+
+SHARE_OF_PLACES = 0.2
+"""Share of the households that change areas where a plan offers this."""
+
+WAYS: Mapping[str, Way] = {
+    "": Way(""),
+    "households": Way(", values exchanged between households"),
+    "unlink": Way(", without the household number", ("--unlink",), {"unlink": True}, best_at="without household numbers"),
+    "areas": Way(
+        ", whole households in other areas",
+        ("--households", f"--swap-rate {SHARE_OF_PLACES:g}"),
+        {"households": True, "swap_rate": SHARE_OF_PLACES, "max_correct_links": None, "max_record_risk": None},
+        is_aimed=False,
+        best_at="households in other areas",
+    ),
+}
+"""What can be done beside a recoding: swaps of records, or something with whole households."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +85,8 @@ class ReleasePoint(Plain):
         Expected numbers and the highest risk after recoding and swapping.
     is_met : bool
         Whether the target is met.
+    way : str
+        What is done beside the recoding, one of :data:`WAYS`; empty for swaps.
     """
 
     recoding: Mapping[str, str]
@@ -65,16 +111,18 @@ class ReleasePoint(Plain):
     means_moved_of: str = ""
     relation_moved: float | None = None
     relation_moved_of: str = ""
+    way: str = ""
 
     @property
     def options(self) -> str:
-        """The recoding as command-line options."""
-        return " ".join(f'--recode "{key}={words}"' for key, words in self.recoding.items())
+        """The recoding, and what else is done, as command-line options."""
+        return " ".join([*(f'--recode "{key}={words}"' for key, words in self.recoding.items()), *WAYS[self.way].options])
 
     @property
     def name(self) -> str:
-        """The recoding in words."""
-        return "; ".join(f"{key} in {_after_in(words)}" for key, words in self.recoding.items()) or "every key as it is"
+        """The recoding, and what else is done, in words."""
+        recoded = "; ".join(f"{key} in {_after_in(words)}" for key, words in self.recoding.items()) or "every key as it is"
+        return f"{recoded}{WAYS[self.way].words}"
 
     def __str__(self) -> str:
         reached = "" if self.is_met else " That is above the target."

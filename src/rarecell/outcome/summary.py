@@ -294,6 +294,7 @@ class FamilySummary(Plain):
     expected_persons: float
     interval: Interval
     highest: float | None = None
+    highest_match: float | None = None
     above_threshold: Count
     records_above_threshold: Count
     expected_records: float
@@ -463,7 +464,10 @@ class RunSummary(Plain):
         """The highest risk of a record in the file as it would be released."""
         if self.swap is not None:
             household = None if self.risk.known_families is None else self.swap.intruder("household")
-            return max(self.swap.risk_after.highest, 0.0 if household is None else household.highest or 0.0)
+            of_household = (
+                None if household is None else household.highest if household.highest_risk is None else household.highest_risk
+            )
+            return max(self.swap.risk_after.highest, of_household or 0.0)
         families = 0.0 if self.risk.known_families is None else self.risk.known_families.highest or 0.0
         # A summary that does not give the highest risk is not better for it.
         unknown = 1.0 if self.risk.records_above_threshold else 0.0

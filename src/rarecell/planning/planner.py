@@ -22,7 +22,7 @@ from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
 from rarecell.intruder.register import MOST_CELLS, N_DRAWS, Register
 from rarecell.model.protocol import CellModel
-from rarecell.outcome.planned import ReleasePoint
+from rarecell.outcome.planned import WAYS, ReleasePoint
 from rarecell.outcome.showing import Shown
 from rarecell.planning.recodings import (
     OtherColumn,
@@ -188,10 +188,15 @@ class ReleaseFrontier(Shown):
 
     @property
     def cheapest(self) -> dict[str, ReleasePoint]:
-        """A few points, named by what they are best at: least recoding, fewest swaps, and a compromise."""
-        met = [point for point in self.points if point.is_met]
+        """A few points, named by what they are best at: least recoding, fewest swaps, and a compromise; and other ways, if there are any."""
+        met = [point for point in self.points if point.is_met and not WAYS[point.way].best_at]
+        others = {
+            way.best_at: min(points, key=lambda point: (point.information_lost, point.records_changed))
+            for name, way in WAYS.items()
+            if way.best_at and (points := [point for point in self.points if point.is_met and point.way == name])
+        }
         if not met:
-            return {}
+            return others
         most_lost = max(point.information_lost for point in met) or 1.0
         most_changed = max(point.records_changed for point in met) or 1
         chosen = {
@@ -199,7 +204,8 @@ class ReleaseFrontier(Shown):
             "a compromise": min(met, key=lambda p: p.information_lost / most_lost + p.records_changed / most_changed),
             "fewest swaps": min(met, key=lambda p: (p.records_changed, p.information_lost)),
         }
-        return {name: point for number, (name, point) in enumerate(chosen.items()) if point not in [*chosen.values()][:number]}
+        chosen = {name: point for number, (name, point) in enumerate(chosen.items()) if point not in [*chosen.values()][:number]}
+        return {**chosen, **others}
 
     def __str__(self) -> str:
         if not self.cheapest:
@@ -255,24 +261,23 @@ def plan_release(
     if most < 1:
         raise BadInput(f"The number of candidates was given as {most}; it must be at least 1.")
     steps = ladders(table, keys)
-    n_candidates = math.prod(len(of_key) for of_key in steps)
-    chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)
+    n_candidates, chosen = candidates_of(table, steps, most)
     progress.start(STAGE, len(chosen))
     asked = _Question(table, target, tuple(columns), amounts, seed, progress)
     found: dict[tuple[int, ...], ReleasePoint] = {}
     for candidate in chosen:
-        found[candidate] = asked.answer(fit, _steps_of(steps, candidate))
+        found[candidate] = asked.answer(fit, steps_of(steps, candidate))
         checkpoint(progress, STAGE, 1)
     progress.done()
-    on_frontier = _nondominated(found)
+    on_frontier = nondominated(found)
     if confirm is not None:
         on_frontier = _spread(on_frontier, MOST_CONFIRMED)
         progress.start("checking the frontier", len(on_frontier))
         for candidate in on_frontier:
-            found[candidate] = asked.answer(confirm, _steps_of(steps, candidate))
+            found[candidate] = asked.answer(confirm, steps_of(steps, candidate))
             checkpoint(progress, "checking the frontier", 1)
         progress.done()
-        on_frontier = _nondominated({candidate: found[candidate] for candidate in on_frontier})
+        on_frontier = nondominated({candidate: found[candidate] for candidate in on_frontier})
     points = tuple(found[candidate] for candidate in on_frontier)
     return ReleaseFrontier(target, points, tuple(found.values()), n_candidates)
 
@@ -361,11 +366,19 @@ def _two_way(plan: SwapPlan) -> list[float]:
 # ---------------------------------------------------------------------- candidates
 
 
+def candidates_of(
+    table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]], most: int
+) -> tuple[int, list[tuple[int, ...]]]:
+    """How many combinations of steps there are, and those to look at: all, or as many promising ones as are allowed."""
+    n = math.prod(len(of_key) for of_key in ladder_of_key)
+    return n, _all(ladder_of_key) if n <= most else _promising(table, ladder_of_key, most)
+
+
 def _all(ladder_of_key: Sequence[Sequence[Step]]) -> list[tuple[int, ...]]:
     return [tuple(index) for index in np.ndindex(*(len(steps) for steps in ladder_of_key))]
 
 
-def _steps_of(ladder_of_key: Sequence[Sequence[Step]], candidate: Sequence[int]) -> list[Step]:
+def steps_of(ladder_of_key: Sequence[Sequence[Step]], candidate: Sequence[int]) -> list[Step]:
     return [steps[number] for steps, number in zip(ladder_of_key, candidate, strict=True)]
 
 
@@ -378,7 +391,7 @@ def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]],
     counts = key_counts(table)
 
     def measured(candidate: tuple[int, ...]) -> tuple[float, int]:
-        steps = settled(table, _steps_of(ladder_of_key, candidate))
+        steps = settled(table, steps_of(ladder_of_key, candidate))
         return sum(bits_lost(counts, steps).values()), recoded(table, steps).size_indices.get(1, 0)
 
     start = tuple(0 for _ in ladder_of_key)
@@ -420,7 +433,7 @@ def _lower_hull(measured: Mapping[tuple[int, ...], tuple[float, int]]) -> list[t
     return found
 
 
-def _nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[int, ...]]:
+def nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[int, ...]]:
     """Points that meet the target and that no other beats in information and changed records.
 
     When no point meets the target, those that no other beats in information and risk.

@@ -630,6 +630,7 @@ def of_families(found: Findings) -> FamilySummary | None:
         expected_persons=families.expected_persons,
         interval=families.interval.population_uniques,
         highest=float(families.unique_probability.max(initial=0.0)),
+        highest_match=float(families.match_probability.max(initial=0.0)),
         above_threshold=int(at_risk.sum()),
         records_above_threshold=n_above_threshold(together, threshold),
         expected_records=float(together.sum()),

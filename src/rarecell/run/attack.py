@@ -40,6 +40,7 @@ from rarecell.risk.records import record_risk
 from rarecell.run import models
 from rarecell.run.also_known import MOST_LEVELS, told_claim, told_trial, worst_columns
 from rarecell.run.beside_keys import leaks_between, told_leaks
+from rarecell.run.households import guessed_members, put_together
 from rarecell.run.inputs import refuse_not_beside
 from rarecell.run.swaps import told_intruder
 from rarecell.table.alignment import Aligned, align, meaning, places
@@ -177,6 +178,11 @@ def attack(
     size = known.known.table.n_records if known.risk is None else known.risk.population
     summary = replace(_told(files, release, found, float(size)), leaks=given_away)
     summary = _with_beyond(summary, (data, published), (before, after), (register, population, seed), also_known)
+    if household is not None and not set(data.household_columns) <= set(published.columns):
+        # Without the number nobody knows the households of the released file; what can be put together of them is said instead.
+        at = None if id is None else rows_of_released(data, published, id)
+        summary = replace(summary, sentence=f"{summary.sentence} {_unlinked(data, published, files, at)}")
+        household = None
     of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
     if of_families is None:
         return Attack(summary, found)
@@ -299,6 +305,44 @@ class _Beside:
         return ConsistencySummary(
             area=after.area, area_before=before.area, strangest=after.strangest, right=after.right, right_before=before.right
         )
+
+
+def _unlinked(data: Microdata, published: Microdata, files: Aligned, at: NDArray[np.int64] | None) -> str:
+    """How many households of a released file without household number can be put together: by shared values, order, plausibility."""
+    household = data.household_codes()
+    assert household is not None
+    order = np.arange(len(household))
+    if at is not None:
+        # Where each record of the original stands in the released file; −1 if it is not there.
+        order = np.full(len(household), -1)
+        order[at] = np.arange(len(at))
+    released = (files.released >= 0).all(axis=1) & (order >= 0)
+    names = [c.name for c in published.source.columns() if c.name not in published.id_columns and c.kind != "other"]
+    codes, categories = published.column_codes(names)
+    columns = {c.key: codes[order[released], k] for k, c in enumerate(categories)}
+    home, keys = household[released], files.released[released]
+    told = put_together(columns, frozenset(data.keys), home).sentence
+    beside, n_several = stand_together(home[np.argsort(order[released], kind="stable")])
+    by_order = (
+        f"The rows of {number(beside)} of {number(n_several)} households of two or more stand together in the released file."
+    )
+    guessed = guessed_members(columns, home, keys, files.categories)
+    return " ".join(filter(None, [told, by_order, guessed.sentence]))
+
+
+def stand_together(home: NDArray[np.integer]) -> tuple[int, int]:
+    """Households of two or more whose rows stand together in a file, and how many there are; ``home`` is in the order of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stand_together(np.array([1, 1, 2, 3, 2]))
+    (1, 2)
+    """
+    numbers, size = np.unique(home, return_counts=True)
+    starts = np.flatnonzero(np.append(True, home[1:] != home[:-1]))
+    runs = np.bincount(np.searchsorted(numbers, home[starts]), minlength=len(numbers))
+    return int(((runs == 1) & (size > 1)).sum()), int((size > 1).sum())
 
 
 def _families(

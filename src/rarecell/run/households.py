@@ -11,6 +11,7 @@ released. A household is put together again if its members, and nobody else, sha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,15 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
-from rarecell.intruder.household import KNOWS, HouseholdLinks, household_distances, household_links, household_release
+from rarecell.intruder.household import (
+    KNOWS,
+    GuessedPairs,
+    HouseholdLinks,
+    guessed_pairs,
+    household_distances,
+    household_links,
+    household_release,
+)
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.intruder.scenarios import ScenarioTrial
@@ -58,7 +67,8 @@ from rarecell.swap.reasons import RULE_BROKEN, Unswapped
 from rarecell.swap.scenarios import Chosen, plan_for_scenarios
 from rarecell.swap.target import SwapTarget, TargetPlan, first_choice, frontier
 from rarecell.swap.task import SwapTask
-from rarecell.table.household_rows import HouseholdRows, Members
+from rarecell.table.contingency import Categories
+from rarecell.table.household_rows import HouseholdRows, Members, find_layout
 from rarecell.table.household_rules import HouseholdRules
 
 if TYPE_CHECKING:
@@ -574,6 +584,7 @@ def told_household(found: Assessment, links: HouseholdLinks, expected: Household
         persons_after=links.persons_after,
         persons_certain=links.persons_certain,
         highest=links.after.highest,
+        highest_risk=float(links.risk_after().max(initial=0.0)),
     )
 
 
@@ -675,4 +686,30 @@ def refuse_put_together(found: Assessment, plan: SwapPlan, treated: Treated, acc
             f'(--treat "{telling[0]}=drop", or coarser values), or accept it by name (--accept-leak {telling[0]}), which the report then '
             "says. Nothing was written."
         )
-    return result.sentence
+    of_keys = data.column_codes(data.keys)[1]
+    guessed = guessed_members(columns, household, codes_of_release(found, plan.release), of_keys)
+    return " ".join(filter(None, [result.sentence, guessed.sentence]))
+
+
+def guessed_members(
+    columns: dict[str, NDArray[np.int32]],
+    household: NDArray[np.int64],
+    keys: NDArray[np.int32],
+    categories: Sequence[Categories],
+) -> GuessedPairs:
+    """What somebody finds who puts members together by what is plausible; ``columns`` are those of the released file.
+
+    ``keys`` are the released keys and ``categories`` their levels, by which members take their places. Columns of many levels tell too little of who lives together.
+    """
+    layout = find_layout(keys, categories, household)
+    members = Members.of(keys, household, layout)
+    lives = np.flatnonzero(members.place == 1)
+    first = members.at[members.of_record[lives], 0]
+    lives, first = lives[members.of_record[lives] >= 0], first[members.of_record[lives] >= 0]
+    known = {name: codes for name, codes in columns.items() if int(codes.max(initial=0)) < MOST_LEVELS_GUESSED}
+    shared = [k for k, codes in enumerate(known.values()) if len(lives) and (codes[lives] == codes[first]).all()]
+    return guessed_pairs(np.column_stack([*known.values()]), members.at[:, :2], shared)
+
+
+MOST_LEVELS_GUESSED = 300
+"""Columns with more levels than this are not compared between members."""

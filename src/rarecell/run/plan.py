@@ -12,36 +12,50 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.outcome.planned import ReleasePoint, Trial, TriedKey, TriedRisk
+from rarecell.outcome.planned import WAYS, ReleasePoint, Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (
     MOST_CANDIDATES,
+    STAGE,
     Amounts,
     Fit,
     Fitted,
     ReleaseFrontier,
     ReleaseTarget,
     SwapRules,
+    candidates_of,
+    nondominated,
     plan_release,
+    steps_of,
 )
 from rarecell.planning.recodings import (
     OtherColumn,
     RecodedKey,
+    Step,
+    bits_lost,
+    entropy,
+    key_counts,
     ladder,
+    ladders,
     merged_counts,
     mutual_information,
     recoded_by,
+    settled,
     shape_of,
 )
-from rarecell.progress import SILENT, OnlyCancelled, Progress
+from rarecell.progress import SILENT, OnlyCancelled, Progress, Stages, checkpoint
 from rarecell.run import models, swaps
-from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options, words_of
+from rarecell.run.assess import assessed
+from rarecell.run.config import Frames, ProtectConfig, RunConfig, as_config, takes_options, words_of
 from rarecell.run.inputs import read
 from rarecell.run.models import with_design_weights
+from rarecell.run.protect import as_released, protected
+from rarecell.run.roles import KnownFamilies
 from rarecell.run.utility import measured_columns
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints
@@ -103,11 +117,16 @@ def plan(
     records = read(config, given.data)
     table = records.table()
     table = with_design_weights(records, table, config)
+    keys = _free_keys(config, recodable)
+    if config.household is not None and config.households_known == "yes":
+        families = assessed(config, Stages(OnlyCancelled(progress)), given).households
+        if families is not None and families.known is not None:
+            return _with_families(config, given, target, families.known, table, keys, candidates, progress)
     return plan_release(
         table,
         quick_fit(config, progress),
         target=target,
-        keys=_free_keys(config, recodable),
+        keys=keys,
         columns=other_columns(records, table),
         amounts=amounts_of(records, table),
         confirm=careful_fit(config, records, progress),
@@ -115,6 +134,156 @@ def plan(
         progress=progress,
         seed=config.seed,
     )
+
+
+# Where intruders know families, a plan is judged by households as well. A model and a plan of households take longer than those of
+# persons, so recodings are compared by the links that they alone leave, and a few of them are carried out as the command would.
+
+
+MOST_RELEASES = 4
+"""Number of recodings that are carried out with swaps between households."""
+
+MOST_UNLINKED = 2
+"""Number of recodings that are carried out without the household number."""
+
+SHARES_LEFT = (0.5, 0.15, 0.03)
+"""Recodings are chosen that leave no more than these shares of the household links, each with the least loss of information."""
+
+
+def _with_families(
+    config: RunConfig,
+    frames: Frames,
+    target: ReleaseTarget,
+    known: KnownFamilies,
+    table: ContingencyTable,
+    keys: Sequence[str],
+    most: int,
+    progress: Progress,
+) -> ReleaseFrontier:
+    """Ways to release a file with households: recodings, exchanges between households, no number, other areas."""
+    steps = ladders(table, keys)
+    n_candidates, candidates = candidates_of(table, steps, most)
+    counts = key_counts(table)
+    total = sum(entropy(of_key) for of_key in counts.values())
+    screened: dict[tuple[int, ...], tuple[float, float]] = {}
+    progress.start(STAGE, len(candidates))
+    for candidate in candidates:
+        chosen = settled(table, steps_of(steps, candidate))
+        lost = sum(bits_lost(counts, chosen).values()) / total if total > 0.0 else 0.0
+        screened[candidate] = (
+            lost,
+            known.quick_links({step.key: step.coarsening for step in chosen if step.coarsening is not None}),
+        )
+        checkpoint(progress, STAGE, 1)
+    progress.done()
+    chosen_ones = _worth_releasing(screened, target)
+    ways = [(candidate, "households") for candidate in chosen_ones]
+    ways += [(candidate, "unlink") for candidate in chosen_ones[:MOST_UNLINKED]]
+    if known.file.data.areas and known.file.data.areas[-1] in config.keys:
+        ways.append((chosen_ones[0], "areas"))
+    found: list[ReleasePoint] = []
+    progress.start("carrying out releases", len(ways))
+    for candidate, way in ways:
+        try:
+            found.append(_carried_out(config, frames, target, settled(table, steps_of(steps, candidate)), counts, way, progress))
+        except BadInput:
+            # What a command would refuse, because another column gives a key or a household away, is no way to release the file.
+            continue
+        finally:
+            checkpoint(progress, "carrying out releases", 1)
+    progress.done()
+    points = []
+    for name in WAYS:
+        of_way: dict[tuple[int, ...], ReleasePoint] = {(place,): point for place, point in enumerate(found) if point.way == name}
+        points += [of_way[place] for place in nondominated(of_way)]
+    if not found:
+        raise BadInput(
+            "No way to release this file was carried out, because other columns give keys or households away; protect says which. "
+            "Drop or treat them (--treat), then plan again."
+        )
+    return ReleaseFrontier(target, tuple(points), tuple(found), n_candidates)
+
+
+def _worth_releasing(screened: Mapping[tuple[int, ...], tuple[float, float]], target: ReleaseTarget) -> list[tuple[int, ...]]:
+    """The file as it is, and recodings that leave few household links for the information that they lose."""
+    start = min(screened, key=lambda candidate: (screened[candidate][0], candidate))
+    limits = [share * screened[start][1] for share in SHARES_LEFT]
+    if target.max_correct_links is not None:
+        limits.append(0.9 * target.max_correct_links)
+    chosen = {start: None}
+    for limit in sorted(limits, reverse=True):
+        enough = [candidate for candidate, (_, links) in screened.items() if links <= limit]
+        if enough:
+            chosen[min(enough, key=lambda candidate: (screened[candidate][0], candidate))] = None
+    return [*chosen][:MOST_RELEASES]
+
+
+def _carried_out(
+    config: RunConfig,
+    frames: Frames,
+    target: ReleaseTarget,
+    steps: Sequence[Step],
+    counts: Mapping[str, NDArray[np.int64]],
+    way: str,
+    progress: Progress,
+) -> ReleasePoint:
+    """One way to release the file, carried out as its command would; nothing is written."""
+    recoding = {step.key: step.words for step in steps if step.coarsening is not None}
+    planned, wanted = as_released(config_for(config, recoding, way, target))
+    stages = Stages(OnlyCancelled(progress))
+    done = protected(wanted, assessed(planned, stages, frames, wanted=wanted), stages)
+    summary, swap = done.summary, done.summary.swap
+    assert swap is not None
+    lost = bits_lost(counts, steps)
+    total = sum(entropy(of_key) for of_key in counts.values())
+    apart = swap.hellinger.get("2")
+    links, highest = swap.risk_after.expected_correct_matches, swap.risk_after.highest
+    before, uniques = summary.risk.expected_correct_matches, swap.risk_after.expected_population_uniques
+    families, household = summary.risk.known_families, swap.intruder("household")
+    if families is not None and household is not None:
+        links, highest = max(links, household.after), max(highest, household.highest_risk or 0.0)
+        before = max(before, families.expected_correct_matches)
+    reached = (target.max_correct_links is None or links <= target.max_correct_links) and (
+        target.max_record_risk is None or highest <= target.max_record_risk
+    )
+    return ReleasePoint(
+        recoding=recoding,
+        groups={step.key: step.groups for step in steps if step.coarsening is not None},
+        levels={step.key: (len(counts[step.key]), step.n_levels) for step in steps},
+        bits_lost=lost,
+        information_lost=sum(lost.values()) / total if total > 0.0 else 0.0,
+        sample_uniques=int(summary.risk.sample_uniques),
+        correct_links_recoded=before,
+        population_uniques_recoded=summary.risk.expected_population_uniques,
+        swaps=len(done.plan.release.rows) // 2,
+        records_changed=len(done.plan.release.rows),
+        values_changed=int(swap.values_changed),
+        hellinger_mean=0.0 if apart is None else apart.mean,
+        hellinger_max=0.0 if apart is None else apart.max,
+        association_kept=None,
+        correct_links=links,
+        population_uniques=uniques,
+        highest=highest,
+        is_met=reached,
+        means_moved=None if swap.file is None else swap.file.largest,
+        means_moved_of="" if swap.file is None else swap.file.column,
+        way=way,
+    )
+
+
+def config_for(config: RunConfig, recoding: Mapping[str, str], way: str, target: ReleaseTarget) -> RunConfig:
+    """The run that releases a file in one way."""
+    protect = replace(
+        config.protect or ProtectConfig(),
+        max_correct_links=target.max_correct_links,
+        max_record_risk=target.max_record_risk,
+    )
+    return with_way(replace(config, recode=recodings_with(config, recoding), protect=protect), way)
+
+
+def with_way(config: RunConfig, way: str) -> RunConfig:
+    """The same run, with what a way does to households."""
+    return replace(config, protect=replace(config.protect or ProtectConfig(), **WAYS[way].settings)) if way else config
 
 
 def _free_keys(config: RunConfig, recodable: Sequence[str] | None) -> list[str]:
@@ -209,7 +378,9 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
     recode = {**_recodings(config), **recodings_with(config, point.recoding)}
     coding = {key: coding for key, coding in config.coding.items() if key not in recode}
     words = words_of(replace(config, recode=recode, coding=coding), "protect")
-    return f"{shlex.join(['rarecell', 'protect', *words])} {target.options} --out {out}"
+    way = WAYS[point.way]
+    options = " ".join([*way.options, *([target.options] if way.is_aimed else []), f"--out {out}"])
+    return f"{shlex.join(['rarecell', 'protect', *words])} {options}"
 
 
 def recodings_with(config: RunConfig, recoding: Mapping[str, str]) -> dict[str, str]:

@@ -100,10 +100,7 @@ def protect(
     config = swaps.with_earlier_seed(config)
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
-    config = with_choice(config)
-    wanted = choosing(config)
-    if wanted.unlink:
-        config = replace(config, households_known="no")
+    config, wanted = as_released(with_choice(config))
     stages = Stages(progress)
     with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
         found = assessed(config, stages, given, wanted=wanted)
@@ -121,6 +118,12 @@ def with_choice(config: RunConfig) -> RunConfig:
         return config
     limit = Profile.named(config.profile or DEFAULT).max_record_risk
     return replace(config, protect=replace(wanted, risk_above=config.threshold if limit is None else limit))
+
+
+def as_released(config: RunConfig) -> tuple[RunConfig, ProtectConfig]:
+    """The run as it judges a release, and what it is to protect: without their number nobody knows households."""
+    wanted = choosing(config)
+    return (replace(config, households_known="no") if wanted.unlink else config), wanted
 
 
 def choosing(config: RunConfig) -> ProtectConfig:

@@ -38,7 +38,7 @@ from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import models
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.household_rows import HouseholdRows, find_layout
 
 if TYPE_CHECKING:
@@ -248,6 +248,28 @@ class KnownFamilies:
         """The risk from somebody who knows some of the keys of all members."""
         rows = self.families.rows.known_by(keys)
         return self.families if rows is self.families.rows else self.file.risk(rows, self.families.register)
+
+    def quick_links(self, coarsenings: Mapping[str, Coarsening]) -> float:
+        """Expected correct links to households if keys were released in groups, by a quick model; to compare recodings with."""
+        rows = self.families.rows
+        codes = rows.codes.copy()
+        layout, categories = rows.layout, [*rows.table.categories]
+        for k, column in enumerate(layout.columns):
+            groups = None if column.key < 0 else coarsenings.get(layout.keys[column.key].key)
+            if groups is None:
+                continue
+            group = groups.group_of_level
+            if len(group) < layout.keys[column.key].n_levels:
+                group = np.append(group, groups.n_levels).astype(np.int32)
+            labels: tuple[object, ...] = tuple(range(int(group.max()) + 1))
+            if column.place >= 0:
+                group, labels = np.append(np.int32(0), group + 1).astype(np.int32), ("", *labels)
+            codes[:, k] = group[codes[:, k]]
+            categories[k] = replace(categories[k], levels=labels)
+        table = ContingencyTable.from_codes(codes, categories)
+        quick = replace(self.file.config, cliques=())
+        model = models.quick_model(models.with_resolutions(table, quick.resolution), quick, n_orders=1)
+        return record_risk(model.table, model, population=self.families.risk.population).expected_correct_matches
 
     def at_areas(self) -> Callable[[str], NDArray[np.float64]]:
         """The risk of every record with its household, as if the file were released with one column of areas, or none.

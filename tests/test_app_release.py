@@ -120,5 +120,10 @@ def test_the_protect_page_takes_what_is_done_to_other_columns() -> None:
     assert protect is not None
     assert protect.treat == {"income": "top 99 %, round 100", "phone": "drop"}
     assert (protect.spare, protect.accept_leak, protect.carry) == (("income",), ("born", "district"), ())
+    known = protect_config(
+        {"way": ["k"], "k": ["3"], "also_known": ["race, party"]}, RunConfig(input="a.csv", keys=("age",), population=100)
+    )
+    assert known.protect is not None
+    assert (known.protect.k, known.protect.also_known) == (3, ("race", "party"))
     with pytest.raises(BadInput, match="COL=HOW"):
         protect_config({**fields, "treat": ["income"]}, RunConfig(input="a.csv", keys=("age",), population=100))

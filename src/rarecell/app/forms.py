@@ -199,6 +199,7 @@ _WAYS = {
     "max_correct_links": "The number of correct links",
     "max_population_uniques": "The target",
     "max_record_risk": "The highest risk",
+    "k": "The least number of records with the same key values",
     "swap_rate": "The share of records that change places",
 }
 """Ways to choose records, and what each number is called."""
@@ -356,6 +357,8 @@ _NAMES = {
     "max_population_uniques": "“Expected population uniques, at most”",
     "max_record_risk": "“Highest risk”",
     "suppress_rest": "“blank the fewest values”",
+    "k": "“Records that share every released combination, at least”",
+    "also_known": "“Columns that an intruder may also know”",
     "swap_rate": "“Share of the records or households”",
     "keep": "“Further tables to keep”",
     "never_swap": "“Keys that stay with their record”",

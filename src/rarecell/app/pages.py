@@ -255,6 +255,7 @@ class Pages:
             max_correct_links=first(fields, "max_correct_links"),
             max_record_risk=first(fields, "max_record_risk"),
             suppress_rest=first(fields, "suppress_rest"),
+            k=first(fields, "k"),
             has_areas=run.config.geography is not None,
             swap_rate=first(fields, "swap_rate"),
             similar=first(fields, "similar"),

@@ -143,6 +143,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "Said of a column that is no key and is not swapped, but that somebody may hold in a register. Whoever knows it need only compare people with the row's own value of it.",
     ),
     (
+        "assignment",
+        "Somebody who holds every record of the file with its true keys and matches them with the released ones one to one. Tried where the file is the whole population.",
+    ),
+    (
         "back-off",
         "Estimating the probability of a rare combination from shorter ones, as far as the records support it; the default averages such models over orders of the keys.",
     ),

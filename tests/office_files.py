@@ -107,7 +107,7 @@ def spss(folder: Path, n: int = 700) -> OfficeFile:
             "HL6": rng.integers(0, 80, n).astype(float),
             "HH7": rng.choice([1.0, 2.0, 3.0], n)[household],
             "ED5A": rng.choice([0.0, 1.0, 2.0, 9.0], n, p=[0.2, 0.5, 0.25, 0.05]),
-            "hhweight": np.round(rng.gamma(30, 1.5, n), 4)[household],
+            "hhweight": np.round(rng.gamma(30, 60, n), 4)[household],
         }
     )
     path = folder / "members.sav"
@@ -122,9 +122,9 @@ def spss(folder: Path, n: int = 700) -> OfficeFile:
     )  # fmt: skip
     return OfficeFile(
         path,
-        ("HL4", "HL6", "ED5A"),
+        ("HL4", "HL6"),
         {"HH1": "household", "HH2": "household", "hhweight": "weight"},
-        {"HL6": "edges 15 30 45 60"},
+        {"HL6": "edges 18 65"},
     )
 
 

@@ -144,8 +144,9 @@ def look_at_the_data(kind: str, file: OfficeFile, path: Path) -> None:
     elif kind == "spss":
         frame, meta = pyreadstat.read_sav(path)
         assert meta.variable_value_labels["HL4"] == {1.0: "Male", 2.0: "Female"}
-        # Households are numbered anew, and whoever lived together still does.
-        sizes = frame.groupby(["HH1", "HH2"]).size()
+        # Households have one new number instead of cluster and number, and whoever lived together still does.
+        assert "HH1" not in frame.columns
+        sizes = frame.groupby("HH2").size()
         assert 1 < sizes.mean() < 4
     elif kind == "latin":
         text = path.read_bytes().decode("latin-1")

@@ -280,7 +280,7 @@ def rising(value: Floats, weight: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Case:
+class Case:
     """The claims about a release, those that are tried, and how many each of these stands for."""
 
     release: Release
@@ -290,7 +290,7 @@ class _Case:
     is_moved: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, release: Release, most_claims: int = MOST_CLAIMS) -> _Case:
+    def of(cls, release: Release, most_claims: int = MOST_CLAIMS) -> Case:
         cells = release.before.cells[release.unmoved_cells]
         stayed, moved = Claims(release.unmoved_rows(), cells, cells), release.moved_claims
         tried, weight = [], []
@@ -346,7 +346,7 @@ def _learned(moves: Moves, each: Sequence[Tried]) -> Learned:
 def learned(runs: Sequence[tuple[Release, ContingencyTable]]) -> Learned:
     """What can be learned from releases of one's own, each with the register its people are from."""
     moves = Moves.of([release for release, _ in runs])
-    return _learned(moves, [_Case.of(release).suspects(people, moves) for release, people in runs])
+    return _learned(moves, [Case.of(release).suspects(people, moves) for release, people in runs])
 
 
 def shadow_links(
@@ -385,7 +385,7 @@ def shadow_links(
             sure=_sure(exact.link, exact.link, np.ones(len(exact.link))),
         )
     # One register can be held against more claims than several.
-    case, moves = _Case.of(release, most_claims * (1 + register.is_real)), Moves.of([release]) if knows is None else knows.moves
+    case, moves = Case.of(release, most_claims * (1 + register.is_real)), Moves.of([release]) if knows is None else knows.moves
     tables = (
         [register.known.table] if register.is_real else [register.drawn_people(draw, n_registers) for draw in range(n_registers)]
     )
@@ -421,7 +421,7 @@ def _sure(certainty: Floats, link: Floats, weight: Floats) -> tuple[Sure, ...]:
     )
 
 
-def _interval(each: Sequence[Floats], case: _Case, register: Register) -> tuple[float, float]:
+def _interval(each: Sequence[Floats], case: Case, register: Register) -> tuple[float, float]:
     """95 % interval of the right claims: chance, claims not tried, registers drawn, the model's error, and how far moved records are off."""
     link = np.mean(each, axis=0)
     totals = np.array([case.weight @ one for one in each])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,10 @@ from rarecell.intruder.household import FAR, guessed_pairs, household_distances,
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
 from rarecell.run.config import RunConfig
-from rarecell.run.households import links_after, put_together, reporting_register
+from rarecell.run.households import consistent_pairs, links_after, put_together, reporting_register
 from rarecell.run.plan import command_for
 from rarecell.swap.families import FamilyPlan
+from rarecell.swap.plan import plan_task
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
 from tests.naive import families as naive
@@ -350,3 +352,19 @@ def test_an_attack_on_an_unlinked_file_tells_what_can_be_put_together(sample: pa
     together = int(done.summary.sentence.split("The rows of ")[1].split(" of ")[0].replace(",", ""))
     by_chance = int(apart.summary.sentence.split("The rows of ")[1].split(" of ")[0].replace(",", ""))
     assert by_chance < 0.05 * together
+
+
+def test_rings_that_break_a_rule_are_undone_as_a_whole(done: rc.run.results.Protection) -> None:
+    found = done.assessment
+    families = found.families
+    assert families is not None
+    codes, _ = found.data.column_codes(found.data.keys)
+    rules = HouseholdRules.of(families.rows, codes)
+    rows = np.flatnonzero(found.table.counts[found.table.cell_of_record] <= 2)
+    plan = plan_task(replace(done.plan.task, rings=True, decoys=0.5), rows[:200])
+    kept = consistent_pairs(families.rows, codes, rules, plan)
+    part = plan.subset(kept)
+    assert len(part) == kept.sum()
+    after = codes.copy()
+    after[part.rows] = part.release.released
+    assert not rules.any_broken(families.rows, after).any()

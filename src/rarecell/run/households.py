@@ -498,7 +498,8 @@ def consistent_pairs(
         wrong = kept & (broken[home[single.records]] | broken[home[single.partners]])
         if not wrong.any():
             return kept
-        kept &= ~wrong
+        # A ring is undone as a whole: its pairs exchange values with each other.
+        kept[single.whole(wrong)] = False
 
 
 def consistent(found: Assessment, plan: SwapPlan) -> tuple[SwapPlan, str]:

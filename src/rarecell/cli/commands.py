@@ -122,6 +122,7 @@ def attack(**options: Any) -> None:
             also_known=list(names_in(options["also_known"] or "")),
             id=options["id"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
+            key_error=options["key_error"] or None,
             seed=options["seed"] or 0,
             progress=progress,
         )

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
-from rarecell.intruder.nearest import chances_within, relative_error
-from rarecell.intruder.register import Ball, Cells, Persons, Register, Unseen, distance_of
+from rarecell.intruder.links import Chances, Links, added, interval_of
+from rarecell.intruder.nearest import chances_in_own_cell, moved_chances, relative_error
+from rarecell.intruder.register import Cells, Persons, Register, Unseen
 from rarecell.outcome.words import percent
 from rarecell.release.release import Claims, Release
 from rarecell.table.contingency import ContingencyTable
@@ -49,12 +49,15 @@ N_ORIGINS = 3
 N_DRAWS = 2
 """Number of draws of the parameters of each network, in each register."""
 
-MOST_STRAYS = 100
+N_MEMBERS = 6
+"""Number of networks of the model that are drawn from."""
+
+MOST_STRAYS = 60
 """If more people than this, swapped or not, are registered elsewhere, a random part of them is looked for and represents all."""
 
 
 def shares_of_keys(given: Mapping[str, float], keys: Sequence[str]) -> Floats | None:
-    """The share of wrong values of each key; None if there are none.
+    """The share of wrong values of each key, given by name or for all that are not named; None if no value is wrong.
 
     Examples
     --------
@@ -172,7 +175,7 @@ class UnseenWithErrors(Unseen):
         assert self.errors is not None
         rng = np.random.default_rng([self.seed, 31])
         origins, factor = self.errors.origins(np.repeat(cells, N_ORIGINS, axis=0), rng)
-        rates, weight = super().rates(np.concatenate([cells, origins]), n_draws=n_draws, most_members=most_members)
+        rates, weight = super().rates(np.concatenate([cells, origins]), n_draws=n_draws, most_members=most_members or N_MEMBERS)
         n_cells, right = len(cells), self.errors.right
         came = (rates[:, n_cells:] * factor).reshape(len(rates), n_cells, N_ORIGINS).mean(axis=2)
         return right * rates[:, :n_cells] + (1.0 - right) * came, weight
@@ -219,16 +222,15 @@ def links_with_errors(
         )
         is_right = (registered[own] == released).all(axis=1)
         stays, strays = np.flatnonzero(is_right), np.flatnonzero(~is_right)
-        found = _in_own_cell(known, released[stays])
+        found = chances_in_own_cell(known, released[stays])
         for total in (exact, *nearest):
             total.add(stays, found)
         for group in (strays[is_moved[strays]], strays[~is_moved[strays]]):
             part = group if len(group) <= MOST_STRAYS else rng.choice(group, MOST_STRAYS, replace=False)
             claims = Claims(rows[part], registered[own[part]], released[part])
-            everybody = np.ones(len(part), dtype=bool)
-            for total, yardstick in zip(nearest, family, strict=True):
-                bounds = distance_of(yardstick.near, claims.released, claims.true)
-                total.add(group, chances_within(claims, known, yardstick.near, bounds, everybody))
+            found_near = moved_chances(claims, known, [one.near for one in family], np.ones(len(part), dtype=bool))
+            for total, chances in zip(nearest, found_near, strict=True):
+                total.add(group, chances)
     worst = max(range(len(family)), key=lambda place: float(nearest[place].link.sum()))
     error = relative_error(release, register)
     return (
@@ -248,15 +250,6 @@ def _own_place(table: ContingencyTable, true: Cells) -> NDArray[np.int64]:
     found = np.empty(len(order), dtype=np.int64)
     found[order] = first[sorted_position] + np.arange(len(order)) - run
     return found
-
-
-def _in_own_cell(register: Register, cells: Cells) -> Chances:
-    """Chances of claims about people who are registered in these cells."""
-    assert register.unseen is not None
-    nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
-    n_known = register.known.count_at(cells) - 1
-    everybody = np.ones(len(cells), dtype=bool)
-    return unseen_chances(register.unseen, nobody, OpenClaims(np.zeros(len(cells)), cells, n_known, everybody))
 
 
 class _Sum:

@@ -75,16 +75,21 @@ def unmoved_chances(release: Release, register: Register) -> Chances:
     chosen: NDArray[np.int64] = np.arange(len(cells))
     if len(cells) > MOST_DRAWN:
         chosen = np.sort(np.random.default_rng(register.unseen.seed).choice(chosen, MOST_DRAWN, replace=False))
+    drawn = chances_in_own_cell(register, cells[chosen]).drawn
+    return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))
+
+
+def chances_in_own_cell(register: Register, cells: NDArray[np.int32]) -> Chances:
+    """Chances of claims about known people who are in these cells of a register that is not real."""
+    assert register.unseen is not None
     nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
 
     def own_cell(rows: NDArray[np.int64], most_cells: int) -> tuple[Ball, NDArray[np.bool_]]:
         return nobody, np.zeros(len(rows), dtype=bool)
 
-    n_known = register.known.count_at(cells[chosen]) - 1
-    everybody = np.ones(len(chosen), dtype=bool)
-    claims = OpenClaims(np.zeros(len(chosen)), cells[chosen], n_known, everybody)
-    drawn = unseen_chances(register.unseen, own_cell, claims).drawn[:, 0]
-    return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))
+    n_known, everybody = register.known.count_at(cells) - 1, np.ones(len(cells), dtype=bool)
+    found = unseen_chances(register.unseen, own_cell, OpenClaims(np.zeros(len(cells)), cells, n_known, everybody))
+    return Chances(found.link, found.certain, found.drawn[:, 0])
 
 
 @dataclass(frozen=True, eq=False)

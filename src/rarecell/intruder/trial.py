@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from rarecell.intruder.assignment import assignment_links
 from rarecell.intruder.household import KNOWS as KNOWS_FAMILIES
 from rarecell.intruder.informed import informed_links
+from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, unmoved_chances
 from rarecell.intruder.participant import participant_links
@@ -18,8 +20,10 @@ from rarecell.release.release import Release
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
 
+_TRUE_REGISTER = "a register with the true keys of everybody"
+
 KNOWS = {
-    "exact": "holds a register with the true keys of everybody and links records to persons with the same values",
+    "exact": f"holds {_TRUE_REGISTER} and links records to persons with the same values",
     "nearest": "holds the same register and links each record to the person whose values are nearest",
     "informed": "holds the same register and also knows how the file was protected: which share of the records moved, and how far",
     "shadow": (
@@ -44,16 +48,19 @@ class Found:
         The intruder.
     before, after : Links
         Links in the original and in the released file.
+    register : str
+        What register the intruder holds, if not one with the true keys.
     """
 
     name: str
     before: Links
     after: Links
+    register: str = ""
 
     @property
     def knows(self) -> str:
         """What this intruder must know, to follow "somebody who"."""
-        return KNOWS[self.name]
+        return KNOWS[self.name].replace(_TRUE_REGISTER, self.register) if self.register else KNOWS[self.name]
 
     def __str__(self) -> str:
         return (
@@ -63,7 +70,13 @@ class Found:
 
 
 def try_intruders(
-    release: Release, register: Register, *, distances: Distances | None = None, moved: MovedLinks | None = None
+    release: Release,
+    register: Register,
+    *,
+    distances: Distances | None = None,
+    moved: MovedLinks | None = None,
+    key_error: Mapping[str, float] | None = None,
+    seed: int = 0,
 ) -> tuple[Found, ...]:
     """Try every intruder on the original and on the released file.
 
@@ -77,6 +90,11 @@ def try_intruders(
         How far apart levels are; by default, by rank.
     moved : MovedLinks, optional
         The :func:`~rarecell.intruder.nearest.moved_links` of the same release, if already computed.
+    key_error : mapping of str to float, optional
+        Share of the values of each key that differ between file and register (:func:`~rarecell.intruder.key_errors.shares_of_keys`). The
+        exact and the nearest intruder then meet such a register; what the others find is not reduced by it.
+    seed : int, optional
+        Seed of the registers with errors.
     """
     release = register.seen(release)
     original = Release.unchanged(release.before)
@@ -90,9 +108,19 @@ def try_intruders(
     shadow = shadow_links(release, register)
     if shadow.total < informed.total:
         shadow = at_least(shadow, informed)
+    shares = None if not key_error or register.is_real else shares_of_keys(key_error, release.before.keys)
+    first: tuple[Found, ...]
+    if shares is None:
+        first = Found("exact", exact, exact_links(release, register, unmoved=unmoved)), Found("nearest", exact, nearest)
+    else:
+        errors = KeyErrors(release.before, shares)
+        sides = zip(
+            *(links_with_errors(file, register, errors, distances=distances, seed=seed) for file in (original, release)),
+            strict=True,
+        )
+        first = tuple(Found(before.name, before, after, f"a register of everybody {errors.words}") for before, after in sides)
     found = (
-        Found("exact", exact, exact_links(release, register, unmoved=unmoved)),
-        Found("nearest", exact, nearest),
+        *first,
         Found("informed", exact, informed),
         Found("shadow", exact, shadow),
         Found("participant", participant_links(original), participant_links(release, distances=distances)),

@@ -316,6 +316,18 @@ class OtherPopulation(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyErrorSummary(Plain):
+    """Correct links if some values differ between file and register: by equal values, and to the nearest person."""
+
+    shares: Mapping[str, float]
+    exact: float
+    interval_exact: Interval
+    nearest: float
+    interval_nearest: Interval
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RiskSummary(Plain):
     """The risk of the file, how it is distributed, and how far it can be trusted."""
 
@@ -344,6 +356,7 @@ class RiskSummary(Plain):
     unsafe_combinations: tuple[UnsafeCombination, ...] = ()
     key_contributions: Mapping[str, float] = field(default_factory=dict)
     other_populations: tuple[OtherPopulation, ...] = ()
+    key_errors: KeyErrorSummary | None = None
     fixed_records: int | None = None
     household: HouseholdRisk | None = None
     families: FamilySummary | None = None

@@ -49,6 +49,7 @@ def all_tables(
         _fit,
         _estimators,
         _other_populations,
+        _key_errors,
         _diagnostics,
         _expected_sizes,
         _before_after,
@@ -309,6 +310,19 @@ def _other_populations(summary: RunSummary) -> Table:
         Column("Expected correct matches", persons),
     )
     return Table("other-populations", "If the population were half or twice as large", columns, rows)
+
+
+def _key_errors(summary: RunSummary) -> Table | None:
+    found, risk = summary.risk.key_errors, summary.risk
+    if found is None:
+        return None
+    rows = (
+        ("file and register agree", risk.expected_correct_matches, _ends(risk.interval_correct_matches)),
+        ("with errors, by equal values", found.exact, _ends(found.interval_exact)),
+        ("with errors, to the nearest person", found.nearest, _ends(found.interval_nearest)),
+    )
+    columns = (text_column("Register"), Column("Expected correct links", persons), text_column("95 % interval"))
+    return Table("key-errors", "If some values differ between file and register", columns, rows)
 
 
 def _diagnostics(summary: RunSummary) -> Table | None:

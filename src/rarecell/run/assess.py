@@ -19,8 +19,11 @@ import rarecell
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, words_for, words_for_bands
+from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
+from rarecell.intruder.register import Register
 from rarecell.machine.memory import MemoryLimit, gigabytes
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.protocol import CellModel
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import (
     Cells,
@@ -35,6 +38,7 @@ from rarecell.outcome.summary import (
     Histogram,
     HouseholdRisk,
     KeyCostSummary,
+    KeyErrorSummary,
     KeySummary,
     Missing,
     ModelSummary,
@@ -52,8 +56,9 @@ from rarecell.outcome.summary import (
 )
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.verdict import family_sentence, judged
-from rarecell.outcome.words import number
+from rarecell.outcome.words import about_times, number
 from rarecell.progress import SILENT, Progress, Stage, Stages
+from rarecell.release.release import Release
 from rarecell.risk.design_effect import DesignEffect, design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.doubles import Doubles
@@ -283,7 +288,30 @@ def _judged(
     interval = interval.widened(model_error(risk, fit), estimate)
     doubles = find_doubles(data, risk, seed=config.seed)
     effect = design_effect(risk, data.record_weights() if table.record_cell is not None else None)
-    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles, of_households, by_missing)
+    with_errors = _with_key_errors(risk, chosen.risk_model, config)
+    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles, of_households, by_missing, with_errors)
+
+
+def _with_key_errors(risk: RecordRisk, model: CellModel, config: RunConfig) -> KeyErrorSummary | None:
+    """What is linked correctly in the file as it is, if some values differ between file and register."""
+    shares = shares_of_keys(config.key_error, risk.table.keys)
+    if shares is None:
+        return None
+    errors = KeyErrors(risk.table, shares)
+    register = Register.modelled(risk, model, seed=config.seed + 1)
+    exact, nearest = links_with_errors(Release.unchanged(risk.table), register, errors, seed=config.seed)
+    return KeyErrorSummary(
+        shares=dict(zip(risk.table.keys, shares.tolist(), strict=True)),
+        exact=exact.total,
+        interval_exact=exact.interval,
+        nearest=nearest.total,
+        interval_nearest=nearest.interval,
+        sentence=(
+            f"With a register {errors.words}, somebody who links every unique record to a person with the same values would be right "
+            f"{about_times(exact.total)}, to the nearest person {about_times(nearest.total)}; without such errors "
+            f"{about_times(risk.expected_correct_matches)}."
+        ),
+    )
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:
@@ -335,6 +363,7 @@ class Judgement:
     doubles: tuple[Doubles, ...]
     of_households: NDArray[np.float64] | None
     by_missing: tuple[RecordRisk, RecordRisk, RecordRisk | None]
+    key_errors: KeyErrorSummary | None = None
 
 
 # How do the findings of a run become its summary?
@@ -522,6 +551,7 @@ def of_risk(found: Findings, judgement: Judgement) -> RiskSummary:
         unsafe_combinations=commonest_unsafe(found.unsafe),
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         other_populations=of_other_populations(risk),
+        key_errors=judgement.key_errors,
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if judgement.of_households is None else of_households(judgement.of_households, threshold),
         families=of_families(found),

@@ -23,6 +23,7 @@ from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.consistency import consistency
 from rarecell.intruder.household import HouseholdLinks, household_links, household_release
+from rarecell.intruder.key_errors import EVERY_KEY, KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
@@ -40,6 +41,7 @@ from rarecell.risk.records import record_risk
 from rarecell.run import models
 from rarecell.run.also_known import MOST_LEVELS, told_claim, told_trial, worst_columns
 from rarecell.run.beside_keys import leaks_between, told_leaks
+from rarecell.run.config import ERRORS_OF_A_REGISTER
 from rarecell.run.households import guessed_members, put_together
 from rarecell.run.inputs import refuse_not_beside
 from rarecell.run.swaps import told_intruder
@@ -104,6 +106,7 @@ def attack(
     encoding: str | None = None,
     sheet: str | None = None,
     decimal: str | None = None,
+    key_error: float | Mapping[str, float] | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Attack:
@@ -131,6 +134,9 @@ def attack(
         Column that identifies a record in both files. Records may then be in any order, and some may not have been released.
     encoding, sheet, decimal : str, optional
         How the two files are read, if they are text or workbooks: the encoding, the sheet, and the decimal mark.
+    key_error : float or mapping of str to float, optional
+        Share of the values that differ between the original and an intruder's register, of every key or by key. Only without
+        ``register``, which has its errors already; links by equal values and to the nearest person then allow for them.
     seed : int, optional
         Seed of the model's draws.
     progress : Progress, optional
@@ -156,6 +162,10 @@ def attack(
             "Give a register of the population, in which links are counted, or the number of its people (a population or a column of "
             "survey weights), by which they are estimated, and not both."
         )
+    if key_error and register is not None:
+        raise BadInput(ERRORS_OF_A_REGISTER)
+    shares = key_error if isinstance(key_error, Mapping) else {EVERY_KEY: key_error or 0.0}
+    shares_of_keys(shares, list(keys))
     progress.start("reading", 3)
     settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
     data = Microdata(original, keys, weight=weight, population=population, household=household, id=id, settings=settings)
@@ -171,10 +181,10 @@ def attack(
     weights = data.record_weights()
     release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
     known = _register(files, release, population, seed, progress)
-    found = try_intruders(release, known)
+    found = try_intruders(release, known, key_error=shares, seed=seed)
     if files.recoded:
         # The original has the finer levels, and an intruder who holds it looks at these.
-        found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), progress)
+        found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), shares, progress)
     size = known.known.table.n_records if known.risk is None else known.risk.population
     summary = replace(_told(files, release, found, float(size)), leaks=given_away)
     summary = _with_beyond(summary, (data, published), (before, after), (register, population, seed), also_known)
@@ -399,14 +409,20 @@ def _with_original_as_it_is(
     found: tuple[Found, ...],
     files: Aligned,
     design: tuple[float | None, NDArray[np.float64] | None, int],
+    key_error: Mapping[str, float],
     progress: Progress,
 ) -> tuple[Found, ...]:
     """The same, with what is found before taken from the original in its own levels."""
     population, weights, seed = design
     original = Release.of_codes(files.original, files.original, files.categories, weights=weights)
-    exact = exact_links(original, _register(files, original, population, seed, progress))
-    join = participant_links(original)
-    return tuple(replace(one, before=join if one.name == "participant" else exact) for one in found)
+    register = _register(files, original, population, seed, progress)
+    exact, join = exact_links(original, register), participant_links(original)
+    before = {"participant": join}
+    shares = shares_of_keys(key_error, original.before.keys)
+    if shares is not None:
+        with_errors = links_with_errors(original, register, KeyErrors(original.before, shares), seed=seed)
+        before |= {links.name: links for links in with_errors}
+    return tuple(replace(one, before=before.get(one.name, exact)) for one in found)
 
 
 def _told(files: Aligned, release: Release, found: tuple[Found, ...], population: float) -> AttackSummary:

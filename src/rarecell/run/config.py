@@ -20,12 +20,13 @@ from rarecell import choices
 from rarecell.data.missing_codes import parse_missing_codes
 from rarecell.data.names import Stages, all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
-from rarecell.errors import BadInput, RarecellError, UnknownChoice
+from rarecell.errors import BadInput, RarecellError, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.options import (
     ASSESSING,
+    EVERY_KEY,
     PLANNING,
     PROTECTING,
     READING,
@@ -41,6 +42,7 @@ from rarecell.run.options import (
     Place,
     Rows,
     Sets,
+    Shares,
     Switch,
     Text,
     TomlTable,
@@ -57,6 +59,12 @@ from rarecell.run.options import (
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, Json, ReadJson
+
+
+ERRORS_OF_A_REGISTER = (
+    "A register and --key-error were both given. Links are counted in the register as it is, with the errors that it has; "
+    "leave out one of them."
+)
 
 
 def check_criterion(criterion: str) -> None:
@@ -487,6 +495,13 @@ class RunConfig:
         on=(*ASSESSING, "attack"),
         default=None,
     )
+    key_error: Mapping[str, float] = option(
+        Shares(),
+        "Share of values that differ between the file and an intruder's register: 0.05, or by key: age=0.05,sex=0.01.",
+        Group.INTRUDERS,
+        on=("assess", "protect", "attack"),
+        default_factory=dict,
+    )
     scenario: Mapping[str, Mapping[str, Any]] = option(
         Pairs(Intruder(), metavar="NAME=KEYS", example="neighbour=age,sex,region"),
         "A further intruder and the keys it knows: neighbour=age,sex,region.",
@@ -678,6 +693,11 @@ class RunConfig:
                 "The size of the population is not known. Give the number of units the sample was drawn from with "
                 "--population, or the column of survey weights with --weight."
             )
+        if self.key_error and self.register is not None:
+            raise BadInput(ERRORS_OF_A_REGISTER)
+        unknown = [name for name in self.key_error if name not in (EVERY_KEY, *self.keys)]
+        if unknown:
+            raise UnknownColumns.among(unknown, list(self.keys), role="key with errors")
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
         check_scenarios(self.scenarios, self.keys)

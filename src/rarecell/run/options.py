@@ -52,6 +52,13 @@ PLANNING = ("protect", "plan")
 """Commands that plan swaps."""
 
 
+EVERY_KEY = "*"
+"""Stands for all keys that are not named."""
+
+SURE = 0.99
+"""The largest share of wrong values: with more, the register says nothing about a key."""
+
+
 # ---------------------------------------------------------------------- kinds of values
 
 
@@ -288,6 +295,26 @@ class Pairs(Kind):
     def inner_of(self, name: str) -> Kind:
         """The kind of the value with a name."""
         return self.inner
+
+
+@dataclass(frozen=True)
+class Shares(Pairs):
+    """Shares by key, or one for all of them, which has the name :data:`EVERY_KEY`: ``0.05`` or ``age=0.05,sex=0.01``."""
+
+    inner: Kind = field(default_factory=lambda: Number(high=SURE))
+    metavar: str = "P or KEY=P,…"
+    example: str = "age=0.05,sex=0.01"
+    at_commas: bool = True
+    expected = "a share such as 0.05, or a table of shares by key"
+
+    def typed(self, value: Any, name: str, source: str) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = {EVERY_KEY: float(value)}
+        return super().typed(value, name, source)
+
+    def read(self, texts: Sequence[str], flag: str) -> Any:
+        pairs = [pair for text in texts for pair in names_in(text)]
+        return super().read([joined_names([pair if "=" in pair else f"{EVERY_KEY}={pair}" for pair in pairs])], flag)
 
 
 @dataclass(frozen=True)

@@ -449,7 +449,12 @@ def told_intruders(
 ) -> tuple[IntruderSummary, ...]:
     """What each intruder finds before and after: expected, or counted in a register with the expected number beside it."""
     register = reporting_register(found)
-    told = tuple(told_intruder(one) for one in try_intruders(release, register, distances=distances, moved=links))
+    told = tuple(
+        told_intruder(one)
+        for one in try_intruders(
+            release, register, distances=distances, moved=links, key_error=found.config.key_error, seed=found.config.seed
+        )
+    )
     if not register.is_real:
         return told
     expected = {one.name: one for one in try_intruders(release, _modelled(found), distances=distances)}

@@ -126,7 +126,7 @@ def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None
         ),
         *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
         *("memory", "seed", "protect", "scenario", "encoding", "sheet", "decimal", "analysis", "by", "recode"),
-        *("stages", "household_order", "households_known", "missing_codes"),
+        *("stages", "household_order", "households_known", "missing_codes", "key_error"),
     }
     assert {field.name for field in fields_of(RunConfig)} == checked | harmless
 

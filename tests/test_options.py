@@ -62,6 +62,7 @@ OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
 
 UNDER_CONDITIONS = {
     *("input", "keys", "population", "strata", "populations", "weight", "sql", "spark_table", "scenario", "household", "similar"),
+    "key_error",
     *(
         "records",
         "risk_above",
@@ -120,6 +121,8 @@ def configs(draw: st.DrawFn) -> RunConfig:
     run = draw(chosen(RunConfig))
     if draw(st.booleans()):
         run["scenario"] = {draw(NAMES): {"keys": [keys[0]]}}
+    if draw(st.booleans()) and "register" not in run:
+        run["key_error"] = draw(st.dictionaries(st.sampled_from([*keys, "*"]), st.floats(0, 0.99), min_size=1))
     return RunConfig(input=draw(NAMES), keys=keys, population=draw(st.integers(1, 10**12)), protect=protect, **run)
 
 
@@ -147,7 +150,8 @@ def test_a_configuration_survives_a_command_line(config: RunConfig) -> None:
 @pytest.mark.parametrize(
     "name",
     sorted(
-        UNDER_CONDITIONS - {"input", "keys", "population", "similar", "scenario", "strata", "populations", "sql", "spark_table"}
+        UNDER_CONDITIONS
+        - {"input", "keys", "population", "similar", "scenario", "strata", "populations", "sql", "spark_table", "key_error"}
     ),
 )
 @given(data=st.data())

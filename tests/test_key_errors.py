@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.key_errors import KeyErrors, UnseenWithErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links, nearest_links
 from rarecell.intruder.register import Persons, Register, distance_of
@@ -192,7 +192,7 @@ def test_wrong_shares_are_refused():
     keys = {"input": "x.csv", "keys": ("age", "sex"), "population": 100}
     with pytest.raises(BadInput, match="errors that it has"):
         RunConfig(**keys, key_error={"*": 0.05}, register="people.csv")
-    with pytest.raises(BadInput, match="'job'"):
+    with pytest.raises(UnknownColumns, match="'job'"):
         RunConfig(**keys, key_error={"job": 0.05})
     with pytest.raises(BadInput):
         RunConfig(**keys, key_error={"age": 1.5})

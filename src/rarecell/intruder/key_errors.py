@@ -143,9 +143,11 @@ class KeyErrors:
 
         At least one value is wrong. Origins are drawn as if the errors ran backwards; the factor makes up for the difference.
         """
-        is_wrong = rng.random(cells.shape) < self.shares
-        while len(none := np.flatnonzero(~is_wrong.any(axis=1))):
-            is_wrong[none] = rng.random((len(none), cells.shape[1])) < self.shares
+        # Given that some value is wrong, the first wrong key is k with a probability proportional to e_k·Π_{j<k}(1 − e_j).
+        is_first = self.shares * np.concatenate([[1.0], np.cumprod(1.0 - self.shares)[:-1]])
+        first = rng.choice(len(self.shares), len(cells), p=is_first / is_first.sum())[:, None]
+        key = np.arange(len(self.shares))
+        is_wrong = np.where(key > first, rng.random(cells.shape) < self.shares, key == first)
         found = self.registered(cells, rng, is_wrong=is_wrong)
         factor = np.ones(len(cells))
         for k in range(cells.shape[1]):

@@ -105,7 +105,7 @@ def test_rates_of_unseen_people_are_those_of_their_registered_values():
     plain, weight = source.rates(cells)
     rates = dict(zip(map(tuple, cells.tolist()), (weight @ plain).tolist(), strict=True))
     expected = naive.registered_rates(errors.shares, wrong_of(errors), rates)
-    unseen = UnseenWithErrors(source.table, source.model, source.per_probability, source.elsewhere, 8, 5, errors)
+    unseen = UnseenWithErrors(source.table, source.model, source.per_probability, source.elsewhere, 8, 5, errors=errors)
     found, weight = unseen.rates(np.repeat(cells, 40, axis=0))
     mean = (weight @ found).reshape(len(cells), 40).mean(axis=1)
     large = np.array([expected[tuple(cell)] for cell in cells.tolist()])

@@ -215,9 +215,10 @@ def links_with_errors(
             source.model,
             source.per_probability,
             source.elsewhere,
-            N_DRAWS,
-            source.seed + 1_000 * (draw + 1),
-            errors,
+            n_draws=N_DRAWS,
+            seed=source.seed + 1_000 * (draw + 1),
+            most_cells=source.most_cells,
+            errors=errors,
         )
         known = Register(
             Persons(ContingencyTable.from_counts(registered, np.ones(len(people), np.int64), table.categories)), unseen

@@ -218,3 +218,30 @@ def test_assessment_and_attack_say_what_errors_leave(tmp_path):
     assert "10 %" in exact.knows
     with pytest.raises(BadInput, match="errors that it has"):
         rc.attack(frame, original=frame, keys=keys, register=frame, key_error=0.1)
+
+
+def test_the_command_attack_reads_shares(tmp_path):
+    import pyarrow as pa
+    import pyarrow.csv
+    from click.testing import CliRunner
+
+    from rarecell.cli.commands import attack
+
+    codes = people(300, 9)
+    path = str(tmp_path / "file.csv")
+    pyarrow.csv.write_csv(pa.table({c.key: [c.levels[v] for v in codes[:, k]] for k, c in enumerate(CATEGORIES)}), path)
+    words = [
+        path,
+        "--original",
+        path,
+        "--keys",
+        "age,job,sex",
+        "--population",
+        "5000",
+        "--key-error",
+        "age=0.1,sex=0.02",
+        "--json",
+    ]
+    done = CliRunner().invoke(attack, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "10 % of age" in done.output

@@ -45,7 +45,7 @@ from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
 from rarecell.outcome.profile import DO_NOT_RELEASE
 from rarecell.run.config import words_of
-from rarecell.run.options import Group
+from rarecell.run.options import Group, Shares
 
 if TYPE_CHECKING:
     from rarecell.risk.key_sets import KeySet
@@ -122,7 +122,7 @@ def attack(**options: Any) -> None:
             also_known=list(names_in(options["also_known"] or "")),
             id=options["id"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
-            key_error=options["key_error"] or None,
+            key_error=Shares().read(options["key_error"], "--key-error") if options["key_error"] else None,
             seed=options["seed"] or 0,
             progress=progress,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv as standard_csv
+import datetime
 import json
 import os
 import stat
@@ -13,11 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import csv
 
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.data.codebook import Codebook
+from rarecell.data.describe import profile_file
+from rarecell.engine import open_source
+from rarecell.engine.source import StoredDate
+from rarecell.engine.statistics.source import stored_date
 from rarecell.errors import BadInput, OutputExists, UnknownColumns
 from rarecell.outcome.words import harmless, is_formula
 from rarecell.run import publishing
@@ -239,3 +246,87 @@ def test_bytes_that_are_no_text_are_not_recorded(tmp_path: Path, option: str) ->
     assert done.exit_code == 1, done.output
     assert "no text" in done.output
     assert not (run / "handover").exists()
+
+
+DATES = {
+    ("sav", "DATE11"): ("1582-10-14", 86_400), ("sav", "ADATE10"): ("1582-10-14", 86_400), ("sav", "EDATE10"): ("1582-10-14", 86_400),
+    ("sav", "DATETIME20"): ("1582-10-14", 86_400), ("dta", "%td"): ("1960-01-01", 1), ("dta", "%tc"): ("1960-01-01", 86_400_000),
+    ("dta", "%tdD_m_Y"): ("1960-01-01", 1),
+}  # fmt: skip
+
+
+def file_with_dates(folder: Path, suffix: str, format_name: str, n: int = 240) -> tuple[Path, np.ndarray]:
+    """A file of a statistics package in which dates of birth are numbers with a format, and these dates."""
+    pyreadstat, pandas = pytest.importorskip("pyreadstat"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    born = np.datetime64("1950-01-01") + rng.integers(0, 18_000, n)
+    origin, per_day = DATES[suffix, format_name]
+    hour = np.where(np.arange(n) % 2, 0.5, 0.0) if per_day > 1 and format_name in ("DATETIME20", "%tc") else 0.0
+    frame = pandas.DataFrame(
+        {
+            "age": rng.integers(18, 60, n).astype(float),
+            "sex": rng.integers(1, 3, n).astype(float),
+            "region": rng.integers(1, 7, n).astype(float),
+            "birth": ((born - np.datetime64(origin)).astype(int) + hour) * per_day,
+        }
+    )
+    path = folder / f"survey.{suffix}"
+    write = pyreadstat.write_sav if suffix == "sav" else pyreadstat.write_dta
+    write(frame, str(path), variable_format={"birth": format_name})
+    return path, born
+
+
+@pytest.mark.parametrize(("suffix", "format_name"), DATES)
+def test_dates_stored_as_numbers_stop_a_handover_until_they_are_cut(tmp_path: Path, suffix: str, format_name: str) -> None:
+    path, born = file_with_dates(tmp_path, suffix, format_name)
+    options = {"keys": KEYS, "population": 900_000, "top": 3, "model": "single", "resolution": "full", "seed": 1}
+    rc.protect(path, out=tmp_path / "run", **options)
+    with pytest.raises(NotHandedOver, match=r"'birth' \(dates with a day\)"):
+        handover(tmp_path / "run", reason="test")
+    rc.protect(path, out=tmp_path / "cut", treat={"birth": "date to month"}, **options)
+    made = handover(tmp_path / "cut", reason="test", keep_order=True)
+    written = open_source(made / f"data.{suffix}")
+    column = next(column for column in written.columns() if column.name == "birth")
+    assert column.stored_date is not None
+    numbers = np.concatenate([batch.column(0).to_numpy() for batch in written.batches(["birth"])])
+    assert [str(day) for day in column.stored_date.moments(numbers.tolist())] == [f"{month}-01" for month in born.astype("M8[M]")]
+
+
+def test_dates_stored_as_numbers_are_keys_by_year(tmp_path: Path) -> None:
+    path, born = file_with_dates(tmp_path, "sav", "EDATE10")
+    data = rc.Microdata(path, keys=["birth", "sex"], coding={"birth": "date to year"})
+    assert set(data.table().categories[0].levels) == {str(year) for year in born.astype("M8[Y]")}
+    assert next(column for column in profile_file(path).columns if column.name == "birth").kind == "date"
+
+
+@given(st.integers(-200_000, 200_000), st.sampled_from(["month", "quarter", "year"]), st.sampled_from(list(DATES.values())))
+def test_a_cut_date_is_the_first_day_of_its_month(day: int, unit: str, stored: tuple[str, int]) -> None:
+    date = datetime.date(1970, 1, 1) + datetime.timedelta(day)
+    scale = StoredDate(datetime.date.fromisoformat(stored[0]), stored[1])
+    number = ((date - scale.origin).days + (0.25 if scale.per_day > 1 else 0)) * scale.per_day
+    month = {"month": date.month, "quarter": (date.month - 1) // 3 * 3 + 1, "year": 1}[unit]
+    first = scale.moments(scale.cut(np.array([number, np.nan]), unit)[:1].tolist())
+    assert first == (datetime.date(date.year, month, 1),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_name"),
+    [(".sav", "F8.2"), (".sav", "TIME8"), (".sav", "DTIME20"), (".dta", "%9.0g"), (".dta", "%tm"), (".xpt", "BEST12")],
+)
+def test_other_numbers_are_no_dates(kind: str, format_name: str) -> None:
+    assert stored_date(kind, format_name) is None
+
+
+@pytest.mark.parametrize(("format_name", "per_day"), [("DATE9", 1), ("MMDDYY10.", 1), ("DATETIME20", 86_400), ("E8601DA10", 1)])
+def test_formats_of_sas_tell_days_and_seconds(format_name: str, per_day: int) -> None:
+    found = stored_date(".xpt", format_name)
+    assert found is not None
+    assert found.per_day == per_day
+
+
+def test_leap_seconds_are_not_cut_off(tmp_path: Path) -> None:
+    pyreadstat, pandas = pytest.importorskip("pyreadstat"), pytest.importorskip("pandas")
+    moments = pandas.DataFrame({"sex": [1.0, 2.0] * 10, "seen": 1.8e12 + 1e8 * np.arange(20)})
+    pyreadstat.write_dta(moments, str(tmp_path / "seen.dta"), variable_format={"seen": "%tC"})
+    with pytest.raises(BadInput, match="leap seconds"):
+        rc.protect(tmp_path / "seen.dta", keys=["sex"], population=900, top=1, treat={"seen": "date to month"})

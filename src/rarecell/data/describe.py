@@ -5,6 +5,7 @@ Shown by ``rarecell describe`` and on the Keys page of the app.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.data.levels import settle
 from rarecell.data.missing_codes import (
     MissingCode,
     joined_codes,
@@ -232,6 +234,11 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
     n_coded = sum(row["counts"] for row in present if said_missing.is_user_missing(row["values"]))
     present = [row for row in present if not said_missing.is_user_missing(row["values"])]
     n_missing = n_records - sum(row["counts"] for row in present)
+    if column.stored_date is not None:
+        # Numbers that stand for no date are shown as they are.
+        with contextlib.suppress(BadInput):
+            dates = settle(pa.array([row["values"] for row in present]), column).values
+            present = [{**row, "values": date} for row, date in zip(present, dates, strict=True) if date is not None]
     # Values that occur once are not shown: on a screen they could reveal a person.
     repeated = [row for row in present if row["counts"] > 1]
     commonest = sorted(repeated, key=lambda row: (-row["counts"], str(row["values"])))[:4]
@@ -250,7 +257,7 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
             total=sum(n * row["counts"] for n, row in zip(numbers or (), present, strict=False)),
             n_runs=n_runs,
             is_rising=is_rising,
-            is_date=column.kind == "date" or _are_dates([row["values"] for row in present]),
+            is_date=column.kind == "date" or column.stored_date is not None or _are_dates([row["values"] for row in present]),
             mean_length=_mean_length(present),
             value_labels=tuple(str(label) for label in column.value_labels.values()),
         )

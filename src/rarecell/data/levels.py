@@ -50,9 +50,7 @@ def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawL
     try:
         listed = values.to_pylist()
     except (OverflowError, ValueError, OSError):
-        raise BadInput(
-            f"Column '{column.name}' holds a date before the year 1 or after 9999, or one that does not exist. Correct it, or make it missing."
-        ) from None
+        raise _impossible_date(column) from None
     plain = [None if _is_missing(value) or column.is_user_missing(value) else value for value in listed]
     if column.kind == "untyped":
         settled = _settle_text(plain, column.name, decimal_mark)
@@ -60,9 +58,20 @@ def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawL
         settled = _settle_numbers(plain, column.name)
     else:
         settled = RawLevels(tuple(plain), is_ordered=column.kind == "date", is_numeric=False)
+    if column.stored_date is not None and settled.is_numeric:
+        try:
+            settled = RawLevels(column.stored_date.moments(settled.values), is_ordered=True, is_numeric=False)
+        except OverflowError:
+            raise _impossible_date(column) from None
     if column.is_ordered is not None:
         settled = RawLevels(settled.values, column.is_ordered, settled.is_numeric, settled.note)
     return settled
+
+
+def _impossible_date(column: Column) -> BadInput:
+    return BadInput(
+        f"Column '{column.name}' holds a date before the year 1 or after 9999, or one that does not exist. Correct it, or make it missing."
+    )
 
 
 def _settle_numbers(values: Sequence[Level], name: str) -> RawLevels:

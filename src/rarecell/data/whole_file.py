@@ -102,7 +102,7 @@ def ordered_codes(encoded: EncodedColumn, column: Column, *, decimal_mark: str =
     there = np.flatnonzero(~is_missing)
     if numbers is not None:
         distinct, rank[there] = np.unique(numbers[there], return_inverse=True)
-        is_date = column.kind == "date" or _is_date_text(values)
+        is_date = column.kind == "date" or column.stored_date is not None or _is_date_text(values)
         return OrderedColumn(column.name, rank[encoded.codes], max(1, len(distinct)), distinct, is_date)
     order = as_numpy(pc.array_sort_indices(pc.cast(values, pa.string()).take(as_arrow(there))))
     rank[there[order]] = np.arange(len(there))

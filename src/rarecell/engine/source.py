@@ -7,6 +7,7 @@ and is overridden where an engine can do better. Values are Arrow arrays through
 
 from __future__ import annotations
 
+import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,61 @@ ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
 
 
 @dataclass(frozen=True)
+class StoredDate:
+    """How numbers stand for dates in statistics packages: as days, seconds or milliseconds since the start of a day.
+
+    Attributes
+    ----------
+    origin : date
+        The day from which is counted.
+    per_day : int
+        Units in a day.
+    has_leap_seconds : bool
+        Whether leap seconds are counted, too; then moments are late by up to half a minute.
+
+    Examples
+    --------
+    >>> StoredDate(datetime.date(1960, 1, 1), 1).moments([0, 59, None])
+    (datetime.date(1960, 1, 1), datetime.date(1960, 2, 29), None)
+    """
+
+    origin: datetime.date
+    per_day: int
+    has_leap_seconds: bool = False
+
+    def moments(self, numbers: Sequence[float | None]) -> tuple[datetime.date | None, ...]:
+        """The dates that numbers stand for, with the time of the day unless all of them are at midnight.
+
+        Raises
+        ------
+        OverflowError
+            If one lies before the year 1 or after 9999.
+        """
+        start = datetime.datetime.combine(self.origin, datetime.time())
+        found: list[datetime.datetime | None] = []
+        for number in numbers:
+            days, rest = (0, 0) if number is None else divmod(number, self.per_day)
+            moment = start + datetime.timedelta(days, rest * 86_400 / self.per_day)
+            found.append(None if number is None else moment)
+        if all(moment is None or moment.time() == datetime.time() for moment in found):
+            return tuple(None if moment is None else moment.date() for moment in found)
+        return tuple(found)
+
+    def cut(self, numbers: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
+        """The numbers of the first day of each month, quarter or year; NaN stays."""
+        origin, known = np.datetime64(self.origin, "D"), ~np.isnan(numbers)
+        days = origin + np.floor(numbers[known] / self.per_day).astype(np.int64)
+        if unit == "quarter":
+            months = days.astype("datetime64[M]")
+            first = months - months.astype(np.int64) % 3
+        else:
+            first = days.astype("datetime64[M]" if unit == "month" else "datetime64[Y]")
+        found = np.full_like(numbers, np.nan)
+        found[known] = (first.astype("datetime64[D]") - origin).astype(np.int64) * float(self.per_day)
+        return found
+
+
+@dataclass(frozen=True)
 class Column:
     """A column and what its source says about it.
 
@@ -76,6 +132,8 @@ class Column:
         Whether neighbouring values are alike, if the source says so; None leaves it to the kind.
     label : str
         What the source says the column is, if it does.
+    stored_date : StoredDate or None
+        How its numbers stand for dates, if they do.
     """
 
     name: str
@@ -85,6 +143,7 @@ class Column:
     level_order: tuple[Level, ...] | None = None
     is_ordered: bool | None = None
     label: str = ""
+    stored_date: StoredDate | None = None
 
     def is_user_missing(self, value: Level) -> bool:
         """Whether the source declares this value to mean "missing"."""

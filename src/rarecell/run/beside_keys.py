@@ -39,6 +39,7 @@ from rarecell.data.whole_file import Integers, OrderedColumn, WholeFile, ordered
 from rarecell.data.written import levels_to_write
 from rarecell.engine.arrays import EncodedColumn, as_arrow, code_chunk, unified
 from rarecell.engine.changes import Changes, Recodes, WrittenLevels
+from rarecell.engine.source import Column
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.release import LeakSummary, ReleaseSummary, TreatmentSummary
 from rarecell.outcome.words import counted, number, percent, verb
@@ -126,7 +127,7 @@ def treated_columns(data: Microdata, words: Mapping[str, str], *, seed: int) -> 
             assert steps[0].share is not None
             values[name] = _randomised(encoded[name], before[name], steps[0].share, rng)
         elif steps[0].kind == DATE:
-            values[name] = _coarse_dates(encoded[name], name, steps[0].unit)
+            values[name] = _coarse_dates(encoded[name], data.columns[name], before[name], steps[0].unit)
         else:
             values |= _numbers(data, names, before, steps, rng)
     after = _after(data, before, values, recodes)
@@ -160,9 +161,15 @@ def _randomised(encoded: EncodedColumn, column: OrderedColumn, keep: float, rng:
     return encoded.values.take(as_arrow(np.where(drawn >= 0, drawn, encoded.codes).astype(np.int64)))
 
 
-def _coarse_dates(encoded: EncodedColumn, name: str, unit: str) -> pa.Array:
+def _coarse_dates(encoded: EncodedColumn, column: Column, before: OrderedColumn, unit: str) -> pa.Array:
     """Dates cut to the month, quarter or year: the first day of it where the column has a type, otherwise text without the day."""
-    values = encoded.values
+    values, name = encoded.values, column.name
+    if column.stored_date is not None and before.numbers is not None:
+        if column.stored_date.has_leap_seconds:
+            raise BadInput(
+                f"Column '{name}' counts leap seconds (format %tC), which no table here has. Store it as %tc, or drop it."
+            )
+        return _plain_numbers(column.stored_date.cut(before.values, unit), before, 0)
     if pa.types.is_temporal(values.type):
         coarse = pc.floor_temporal(values, unit=unit).cast(values.type)
         return coarse.take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.describe import proposed_missing_codes
 from rarecell.data.identifiers import direct_identifier
+from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
 from rarecell.data.missing_codes import EVERY_COLUMN, parse_missing_codes, shown_codes, with_missing_codes
 from rarecell.data.names import columns_together, joined_names
@@ -265,7 +266,9 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, wish: Ha
             found[column.name] = "lists or binary data, which nobody looked into"
             continue
         values, n = _distinct(source, column)
-        what = direct_identifier(column.name, values, n, is_date=column.kind == "date")
+        if column.stored_date is not None:
+            values = [date for date in settle(pa.array(values), column).values if date is not None]
+        what = direct_identifier(column.name, values, n, is_date=column.kind == "date" or column.stored_date is not None)
         if what is not None:
             found[column.name] = what
     if found:

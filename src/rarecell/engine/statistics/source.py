@@ -1,7 +1,8 @@
 """How are files of Stata, SPSS and SAS read, with their labels and user-missing codes, and written back?
 
 pyreadstat (extra ``stats``) reads them. Codes stay codes: value labels are kept beside them, and user-missing codes
-count as missing but are exchanged and written back as they are. Dates are the numbers that these packages store. A Stata
+count as missing but are exchanged and written back as they are. Dates are the numbers that these packages store, and formats say
+which numbers are dates. A Stata
 file is written back by changing only the bytes of the changed values; SPSS and SAS transport files are written anew with
 all their labels and formats. Only SAS itself writes ``.sas7bdat``, so such data are written as ``.xpt``.
 """
@@ -9,7 +10,9 @@ all their labels and formats. Only SAS itself writes ``.sas7bdat``, so such data
 from __future__ import annotations
 
 import contextlib
+import datetime
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,7 +31,7 @@ from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.output import atomic_path
 from rarecell.engine.places import FileStamp
-from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.source import BATCH_ROWS, Column, StoredDate
 from rarecell.engine.statistics.stata import write_stata
 from rarecell.engine.statistics.write import changed_values, codes_of, stata_changes
 from rarecell.engine.text.scan import encoding_of, refuse_duplicates
@@ -43,6 +46,36 @@ if TYPE_CHECKING:
 _OLD_ENCODING = "WINDOWS-1252"
 MANY_LABELS = 3
 """A column of codes with at least this many labelled values is a list of categories without a natural order."""
+
+
+_SPSS_DATES = re.compile(r"(A|E|J|S)?DATE[0-9.]*|DATETIME[0-9.]*|YMDHMS[0-9.]*|(QYR|MOYR|WKYR)[0-9.]*")
+_STATA_DATES = re.compile(r"%-?(t?d|tc|tC).*")
+_SAS_MOMENTS = re.compile(r"(DATETIME|DATEAMPM|E8601DT|B8601DT|DTDATE|DTMONYY|DTYEAR|MDYAMPM)[0-9A-Z.]*")
+_SAS_DAYS = re.compile(r"(DATE|DAY|DDMMYY|MMDDYY|YYMMDD|E8601DA|B8601DA|JULIAN|MONYY|YYMM|YYQ|WEEKDATE|WORDDATE)[A-Z]*[0-9.]*")
+
+
+def stored_date(kind: str, variable_format: str) -> StoredDate | None:
+    """How numbers with a format stand for dates; None where the format is none of a date with a day.
+
+    SPSS counts seconds since 14 October 1582, Stata days or milliseconds, and SAS days or seconds since 1 January 1960. SPSS and SAS
+    keep the day where the format shows only the month; monthly dates of Stata (``%tm``) have none.
+
+    Examples
+    --------
+    >>> stored_date(".sav", "EDATE10").per_day, stored_date(".dta", "%td").per_day, stored_date(".dta", "%tm")
+    (86400, 1, None)
+    """
+    name, of_1960 = variable_format.strip(), datetime.date(1960, 1, 1)
+    if kind in (".sav", ".zsav"):
+        return StoredDate(datetime.date(1582, 10, 14), 86_400) if _SPSS_DATES.fullmatch(name.upper()) else None
+    if kind == ".dta":
+        if not _STATA_DATES.fullmatch(name):
+            return None
+        has_time = name.lstrip("%-").lower().startswith("tc")
+        return StoredDate(of_1960, 86_400_000 if has_time else 1, has_leap_seconds=name.lstrip("%-").startswith("tC"))
+    if _SAS_MOMENTS.fullmatch(name.upper()):
+        return StoredDate(of_1960, 86_400)
+    return StoredDate(of_1960, 1) if _SAS_DAYS.fullmatch(name.upper()) else None
 
 
 class StatisticsSource(CachedSource):
@@ -126,7 +159,8 @@ class StatisticsSource(CachedSource):
             column = replace(column, kind="untyped")
             missing += [f".{letter}" for letter in "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
         said = metadata.column_names_to_labels.get(name) or ""
-        found = replace(column, value_labels=labels, user_missing=tuple(missing), label=said)
+        date = stored_date(self.kind, metadata.original_variable_types.get(name) or "") if is_number else None
+        found = replace(column, value_labels=labels, user_missing=tuple(missing), label=said, stored_date=date)
         named = [value for value in labels if not isinstance(value, str) and not found.is_user_missing(value)]
         measure = metadata.variable_measure.get(name, "unknown")
         if measure in ("ordinal", "nominal", "scale"):

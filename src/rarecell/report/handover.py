@@ -54,7 +54,9 @@ def codebook_xml(made: Handover, title: str) -> str:
             invalid = _element(variable, "invalrng")
             for code in column.missing:
                 low, sign, high = code.partition(" to ")
-                _element(invalid, "range", min=low, max=high) if sign else _element(invalid, "item", VALUE=code)
+                # The schema takes values for whole numbers unless told otherwise.
+                units = {"UNITS": "REAL"} if "." in code else {}
+                _element(invalid, "range", **units, min=low, max=high) if sign else _element(invalid, "item", **units, VALUE=code)
         _element(variable, "txt", f"Disclosure control: {column.done}.")
         for value, label in column.levels:
             category = _element(variable, "catgry", **({"missing": "Y"} if value in column.missing else {}))

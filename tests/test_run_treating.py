@@ -102,9 +102,9 @@ def test_a_derived_recoding_takes_a_leak_away() -> None:
     age = rng.integers(20, 60, n)
     table = pa.table({"age": age, "sex": rng.integers(1, 3, n), "birth_year": 2_000 - age, "name": [f"p{k}" for k in range(n)]})
     options = {"keys": ["age", "sex"], "population": 20_000, "top": 2, "recode": {"age": "10-year bands"}}
-    with pytest.raises(rc.RarecellError, match="birth_year=edges") as problem:
+    with pytest.raises(rc.RarecellError, match="'birth_year': 'edges") as problem:
         rc.protect(table, **options)
-    words = str(problem.value).split('"birth_year=')[1].split('"')[0]
+    words = str(problem.value).split("'birth_year': '")[1].split("'")[0]
     done = rc.protect(table, treat={"birth_year": words}, **options)
     assert not [one for one in done.summary.release.leaks if one.restores]
     assert not [one for one in rc.protect(table, treat={"birth_year": "drop"}, **options).summary.release.leaks if one.restores]

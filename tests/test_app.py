@@ -122,6 +122,73 @@ def test_a_file_that_cannot_be_read_is_one_paragraph(folder: Path) -> None:
 # ---------------------------------------------------------------------- forms
 
 
+def shown_choices(page: str) -> dict[str, str]:
+    """The fields of the Keys page as a browser would send them."""
+    tree = html5lib.parse(page, namespaceHTMLElements=False)
+    fields = {field.get("name"): field.get("value", "") for field in tree.iter("input") if field.get("name")}
+    for select in tree.iter("select"):
+        options = list(select.iter("option"))
+        chosen = next((option for option in options if option.get("selected") is not None), options[0])
+        if select.get("name"):
+            fields[select.get("name")] = chosen.get("value", chosen.text)
+    return fields
+
+
+def households_asked(page: str) -> tuple[list[tuple[str, bool]], list[str]]:
+    """The answers that the Keys page offers to the question about households, and what it says stands now."""
+    tree = html5lib.parse(page, namespaceHTMLElements=False)
+    box = next(each for each in tree.iter("fieldset") if each.get("data-household") is not None)
+    offered = [(button.get("value"), button.get("aria-pressed") == "true") for button in box.iter("button")]
+    return offered, [span.get("data-answer") for span in box.iter("span") if span.get("hidden") is None]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Path:
+    """A file of households that two columns number, together and one of them alone."""
+    rng = np.random.default_rng(3)
+    home = np.repeat(np.arange(120), rng.integers(1, 5, 120))
+    people = {"dwelling": home + 100, "area": home // 12, "hhid": home + 7000, "age": rng.integers(1, 80, len(home))}
+    pa.csv.write_csv(pa.table({**people, "sex": rng.choice(["f", "m"], len(home))}), tmp_path / "homes.csv")
+    return tmp_path
+
+
+def test_the_household_is_asked_for_first_and_answered_in_the_roles(homes: Path) -> None:
+    browser = Browser(homes)
+    page = browser.get("/keys?file=homes.csv").text
+    assert page.index("do several rows belong to one household") < page.index("Columns of the file")
+    assert households_asked(page) == ([("dwelling", True), ("hhid", False), ("", False)], ["yes"])
+    fields = shown_choices(page) | {"population": "5000"}
+    assert fields["role:dwelling"] == "household"
+
+    def answered(columns: str) -> str:
+        answer = browser.post("/household", fields | {"household_columns": columns})
+        return str(browser.get(answer.headers["location"].removeprefix(browser.gate.base)).text)
+
+    other = answered("hhid")
+    assert households_asked(other) == ([("dwelling", False), ("hhid", True), ("", False)], ["yes"])
+    roles = {name: role for name, role in shown_choices(other).items() if name.startswith("role:")}
+    assert roles == {**{name: fields[name] for name in roles}, "role:dwelling": "none", "role:hhid": "household"}
+    assert shown_choices(other)["population"] == "5000"
+    assert assess_config(form(shown_choices(other)), homes / "homes.csv").household == "hhid"
+
+    several = assess_config(form(shown_choices(answered("area,dwelling"))), homes / "homes.csv")
+    assert several.household == "dwelling,area"
+
+    nobody = answered("")
+    assert households_asked(nobody) == ([("dwelling", False), ("hhid", False), ("", True)], ["no"])
+    config = assess_config(form(shown_choices(nobody)), homes / "homes.csv")
+    assert (config.household, config.households_known) == (None, "no")
+
+
+def test_a_file_of_persons_is_asked_about_households_without_a_proposal(folder: Path) -> None:
+    offered, stands = households_asked(Browser(folder).get("/keys?file=people.csv").text)
+    assert (offered, stands) == ([("", False)], ["open"])
+
+
+def form(fields: dict[str, str]) -> dict[str, list[str]]:
+    return {name: [value] for name, value in fields.items()}
+
+
 def test_a_form_is_the_configuration_it_says(folder: Path) -> None:
     fields = {
         "role:age": ["key"],

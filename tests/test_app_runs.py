@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import html5lib
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -15,10 +16,11 @@ import pytest
 import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.run.folder import LONGEST_NOTE, delete_run, write_note
-from rarecell.run.saved import RecordList, SavedRun, Wanted
+from rarecell.run.saved import ListedFamily, RecordList, SavedRun, Wanted
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary
 from tests.test_app import RUN_TOML
+from tests.test_families import drawn_homes, frame_of
 
 OPTIONS = {"keys": ["age", "region", "sex"], "population": 900, "model": "independence", "threshold": 0.1}
 
@@ -263,3 +265,71 @@ def test_a_protected_run_is_handed_over_from_its_page(browser: Browser, house: P
     assert browser.get("/files/done/handover/codebook.csv?download").text.startswith("column,label,type")
     assert browser.get("/files/done/handover/other.csv?download").status_code == 400
     assert "A. Steward" in (house / "done" / "handover" / "about.html").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------- families
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file of households, a run that estimated their risk, and one that protected them."""
+    folder = tmp_path_factory.mktemp("homes")
+    codes, household = drawn_homes(11, 180)
+    pa.csv.write_csv(frame_of(codes, household), folder / "homes.csv")
+    options = {"keys": ["relation", "age", "sex"], "population": 4000, "household": "home", "seed": 1}
+    rc.assess(folder / "homes.csv", out=folder / "judged", **options)  # type: ignore[arg-type]
+    rc.protect(folder / "homes.csv", risk_above=0.2, swap_seed=1, out=folder / "done", **options)  # type: ignore[arg-type]
+    return folder
+
+
+def test_families_stand_beside_what_became_of_them(homes: Path) -> None:
+    run = SavedRun.read(homes / "done")
+    listed = RecordList(run.place, run.config)
+    original = pa.csv.read_csv(homes / "homes.csv").to_pydict()
+    released = pa.csv.read_csv(homes / "done" / "protected.csv").to_pydict()
+    families = listed.families(listed.family_rows())
+    risks = [family.risk for family in families]
+    assert risks == sorted(risks, reverse=True)
+    assert risks[0] > 0.2
+    assert sorted(member.record for family in families for member in family.members) == list(range(len(original["home"])))
+    for family in families:
+        assert len({original["home"][member.record] for member in family.members}) == 1
+        values = [(member.record, value) for member in family.members for value in member.values]
+        for record, value in values:
+            assert value.original == str(original[value.column][record])
+            assert value.released == str(released[value.column][record])
+            assert value.how == ("same" if value.original == value.released else "swapped")
+        assert family.n_changed == sum(value.original != value.released for _, value in values)
+    changed = listed.families(listed.family_rows("changed"))
+    assert {id_of(family) for family in families if family.n_changed} <= {id_of(family) for family in changed}
+    assert any(family.n_changed for family in changed)
+    assert len(listed.family_rows("risky", 0.2)) == sum(risk >= 0.2 for risk in risks) < len(families)
+    with pytest.raises(BadInput, match="listed as"):
+        listed.family_rows("odd")
+
+
+def id_of(family: ListedFamily) -> tuple[int, ...]:
+    return tuple(member.record for member in family.members)
+
+
+def test_the_page_of_families(homes: Path) -> None:
+    browser = Browser(homes)
+    assert "/families?name=done" in browser.get("/run?name=done").text
+    page = browser.get("/families?name=done").text
+    assert "For internal use" in page
+    assert "180 households, page 1 of 9" in page
+    assert page.count('<section class="family"') == 20
+    assert 'class="swapped"' in page
+    assert "the only such family with probability" in page
+    assert "page 9 of 9" in browser.get("/families?name=done&page=99").text
+    assert "with changed values" not in browser.get("/families?name=judged").text
+    assert browser.get("/families?name=done&state=odd").status_code == 400
+    html5lib.HTMLParser(strict=True).parse(page)
+    browser.pages.close()
+
+
+def test_a_run_without_households_has_no_families(browser: Browser) -> None:
+    assert "/families" not in browser.get("/run?name=done").text
+    answer = browser.get("/families?name=done")
+    assert answer.status_code == 400
+    assert "has not judged families" in answer.text

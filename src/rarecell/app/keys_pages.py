@@ -15,6 +15,7 @@ from rarecell.app.folder import ChosenFolder, stem
 from rarecell.app.forms import LABELLED, ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
 from rarecell.data.describe import FileProfile, Reading, profile_file
+from rarecell.data.names import joined_names, names_in
 from rarecell.data.roles import MANY_LEVELS
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 from rarecell.engine.places import confined
@@ -40,6 +41,7 @@ class KeysPages:
             Route("/keys", page(self.keys)),
             Route("/profiles", page(self.profiles)),
             Route("/reading", page(self.reading), methods=["POST"]),
+            Route("/household", page(self.household), methods=["POST"]),
             Route("/assess", page(self.assess), methods=["POST"]),
         ]
 
@@ -68,6 +70,17 @@ class KeysPages:
         if accepted:
             fields = {**fields, "missing_codes": ["; ".join(filter(None, (first(fields, "missing_codes"), accepted)))]}
         draft = self.pages.drafts.keep({**fields, "preview": ["1"]})
+        return self.pages.go(f"/keys?file={quote(first(fields, 'file'))}&again={draft}")
+
+    def household(self, request: Request, fields: Fields) -> Response:
+        """Say which columns number households, in the roles of the columns; without any, nobody lives with anybody."""
+        chosen = names_in(first(fields, "household_columns"))
+        roles = {
+            name: ["household" if name[5:].strip() in chosen else "none"]
+            for name in fields
+            if name.startswith("role:") and (name[5:].strip() in chosen or first(fields, name) == "household")
+        }
+        draft = self.pages.drafts.keep({**fields, **roles, "households_known": ["yes" if chosen else "no"]})
         return self.pages.go(f"/keys?file={quote(first(fields, 'file'))}&again={draft}")
 
     def profile(self, place: Path, reading: Reading | None = None) -> FileProfile:
@@ -126,6 +139,8 @@ class KeysPages:
             roles=roles,
             recode={column.name: first(fields, f"recode:{column.name}") for column in profile.columns},
             role_names=ROLES_OF_A_COLUMN,
+            household=tuple(name for name, role in roles.items() if role == "household"),
+            may_be_household=[(names, joined_names(names)) for names in _may_be_household(profile)],
             options=LABELLED,
             many_levels=MANY_LEVELS,
             population=first(fields, "population") or (CENSUS_POPULATION if is_sample else ""),
@@ -170,6 +185,13 @@ class KeysPages:
 
 def _reading(fields: Fields) -> Reading:
     return Reading(*(first(fields, name) for name in ("encoding", "decimal", "sheet", "missing_codes")))
+
+
+def _may_be_household(profile: FileProfile) -> list[tuple[str, ...]]:
+    """Columns that look as if they numbered households: one alone, or those that do so together."""
+    together = tuple(column.name for column in profile.columns if column.role == "household")
+    alone = [(column.name,) for column in profile.columns if column.what == "household number" and column.name not in together]
+    return [together, *alone] if together else alone
 
 
 def _stratum_lines(profile: FileProfile, roles: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -22,7 +23,7 @@ from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
 from rarecell.run.handover import handover
 from rarecell.run.publishing import old_results
-from rarecell.run.saved import SORTS, STATES, RecordList, Wanted
+from rarecell.run.saved import FAMILY_STATES, SORTS, STATES, RecordList, Wanted
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 50
 """Records per page."""
+
+FAMILIES_ON_A_PAGE = 20
+"""Families per page."""
 
 Fields = dict[str, list[str]]
 
@@ -46,6 +50,7 @@ class RunPages:
             Route("/runs", page(self.runs)),
             Route("/run", page(self.run)),
             Route("/records", page(self.records)),
+            Route("/families", page(self.families)),
             Route("/rename", page(self.rename), methods=["POST"]),
             Route("/note", page(self.note), methods=["POST"]),
             Route("/handover", page(self.handover), methods=["POST"]),
@@ -138,16 +143,11 @@ class RunPages:
 
     def records(self, request: Request, fields: Fields) -> Response:
         """Show records one by one, original and protected: for internal use."""
-        run = self.pages.finished(request)
-        given = request.query_params
-        config = self.pages.folder.checked(run.config)
-        above = decimal_number(given["above"], "The risk") if given.get("above") else run.summary.risk.threshold
+        run, given, above, listed = self._listed(request)
         wanted = Wanted(
             given.get("state", "all"), given.get("column", ""), given.get("value", ""), given.get("sort", "risk"), above
         )
-        stamp = (run.place / "run.json").stat().st_mtime_ns
         with confined(self.pages.folder.root):
-            listed = _record_list(str(run.place), config.to_toml(), stamp)
             rows = listed.rows(wanted)
             number = _page_number(given.get("page", ""), len(rows))
             records = listed.records(rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
@@ -158,9 +158,8 @@ class RunPages:
             step="results" if run.is_protected else "risk",
             run=run,
             records=records,
-            keys=config.keys,
-            # For a code with few values, the difference of two values means nothing.
-            measured={key.name for key in run.summary.keys if key.levels >= MANY_NUMBERS},
+            keys=listed.config.keys,
+            measured=_measured(run),
             columns=listed.columns,
             wanted=wanted,
             n_found=len(rows),
@@ -171,10 +170,52 @@ class RunPages:
             address=f"/records?{urlencode(kept)}",
         )
 
+    def families(self, request: Request, fields: Fields) -> Response:
+        """Show families with their members, original and protected: for internal use."""
+        run, given, above, listed = self._listed(request)
+        if run.summary.risk.families is None:
+            raise BadInput("This run has not judged families, so they cannot be listed.")
+        state = given.get("state", "all")
+        with confined(self.pages.folder.root):
+            rows = listed.family_rows(state, above)
+            number = _page_number(given.get("page", ""), len(rows), FAMILIES_ON_A_PAGE)
+            first_row = (number - 1) * FAMILIES_ON_A_PAGE
+            families = listed.families(rows[first_row : first_row + FAMILIES_ON_A_PAGE])
+        return self.pages.render(
+            "families.html",
+            step="results" if run.is_protected else "risk",
+            run=run,
+            families=families,
+            first_row=first_row,
+            keys=listed.config.keys,
+            measured=_measured(run),
+            state=state,
+            above=above,
+            states=[state for state in FAMILY_STATES if run.is_protected or state != "changed"],
+            n_found=len(rows),
+            number=number,
+            n_pages=max(1, -(-len(rows) // FAMILIES_ON_A_PAGE)),
+            address=f"/families?{urlencode({'name': run.name, 'state': state, 'above': f'{above:g}'})}",
+        )
 
-def _page_number(text: str, n_records: int) -> int:
+    def _listed(self, request: Request) -> tuple[FinishedRun, QueryParams, float, RecordList]:
+        """The run, what is asked for, the risk from which records count as risky, and the records."""
+        run, given = self.pages.finished(request), request.query_params
+        config = self.pages.folder.checked(run.config)
+        above = decimal_number(given["above"], "The risk") if given.get("above") else run.summary.risk.threshold
+        stamp = (run.place / "run.json").stat().st_mtime_ns
+        with confined(self.pages.folder.root):
+            return run, given, above, _record_list(str(run.place), config.to_toml(), stamp)
+
+
+def _measured(run: FinishedRun) -> set[str]:
+    """Keys whose differences mean something; for a code with few values they mean nothing."""
+    return {key.name for key in run.summary.keys if key.levels >= MANY_NUMBERS}
+
+
+def _page_number(text: str, n_listed: int, page_size: int = PAGE_SIZE) -> int:
     wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 1
-    return min(max(wanted, 1), max(1, -(-n_records // PAGE_SIZE)))
+    return min(max(wanted, 1), max(1, -(-n_listed // page_size)))
 
 
 @lru_cache(maxsize=2)

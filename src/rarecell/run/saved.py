@@ -43,7 +43,7 @@ from rarecell.swap.units import coded_columns
 from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
-from rarecell.table.household_rows import LARGEST_FAMILY
+from rarecell.table.household_rows import LARGEST_FAMILY, HouseholdRows
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame, ReadJson
@@ -378,6 +378,24 @@ class ListedRecord:
     distance: float | None = None
 
 
+FAMILY_STATES = ("all", "risky", "changed")
+"""States by which families can be selected."""
+
+
+@dataclass(frozen=True)
+class ListedFamily:
+    """A household with its original risk, what tells it from all others in the file, and its members."""
+
+    risk: float
+    why: str
+    members: tuple[ListedRecord, ...]
+
+    @property
+    def n_changed(self) -> int:
+        """Number of values that were swapped or blanked."""
+        return sum(value.how in ("swapped", "blanked") for member in self.members for value in member.values)
+
+
 class RecordList:
     """The records of a finished run.
 
@@ -455,6 +473,50 @@ class RecordList:
         encoded = self.original.encode([column]).columns[0]
         is_meant = np.array([_shown(held) == value.strip() for held in encoded.values.to_pylist()], dtype=bool)
         return np.asarray(is_meant[encoded.codes], dtype=bool)
+
+    # ------------------------------------------------------------------ families
+
+    @cached_property
+    def households(self) -> HouseholdRows:
+        """The households of the file as rows."""
+        data = read(self.config)
+        return household_rows(data, self.config, data.keys)
+
+    @cached_property
+    def household_risk(self) -> NDArray[np.float64]:
+        """The probability of each household, by its row, to be the only one of its kind in the population."""
+        name = "household_unique_probability"
+        if name not in pq.ParquetDataset(self.place / "risk.parquet").schema.names:
+            raise BadInput("This run has not judged families, so they cannot be listed.")
+        of_record: NDArray[np.float64] = pq.read_table(self.place / "risk.parquet", columns=[name])[name].to_numpy()
+        return of_record[self.households.members.at[:, 0]]
+
+    def family_rows(self, state: str = "all", above: float = 0.2) -> NDArray[np.int64]:
+        """The rows of the households asked for, the riskiest first and the larger of two first."""
+        if state not in FAMILY_STATES:
+            raise BadInput(f"Families are listed as {', '.join(FAMILY_STATES)}.")
+        risk, members = self.household_risk, self.households.members
+        order = np.lexsort((-members.size, -risk))
+        if state == "risky":
+            return order[(risk[order] > 0.0) & (risk[order] >= above)]
+        if state == "changed":
+            home = members.of_record[[*self.swapped, *self.blanked]]
+            return order[np.isin(order, home[home >= 0])]
+        return order
+
+    def families(self, rows: NDArray[np.int64]) -> list[ListedFamily]:
+        """Read households with the values of their members, in the order of their places."""
+        members = self.households.members
+        records = [members.at[row, : members.size[row]] for row in rows]
+        listed_records = iter(self.records(np.concatenate(records)) if records else [])
+        return [
+            ListedFamily(
+                float(self.household_risk[row]),
+                self.households.why_alone(int(row)),
+                tuple(next(listed_records) for _ in of_household),
+            )
+            for row, of_household in zip(rows, records, strict=True)
+        ]
 
     # ------------------------------------------------------------------ values
 

@@ -140,6 +140,28 @@
   show();
 })();
 
+(function whoLivesTogether() {
+  const box = document.querySelector("[data-household]");
+  if (!box) return;
+  const form = box.closest("form");
+  const known = form.querySelector("#households_known");
+  function show() {
+    const rows = [...form.querySelectorAll("tr[data-column]")].filter((row) => row.querySelector("select").value === "household");
+    const names = rows.map((row) => row.querySelector("th span").textContent);
+    const isKnown = known.value !== "no";
+    const answer = names.length ? (isKnown ? "yes" : "unknown") : isKnown ? "open" : "no";
+    for (const said of box.querySelectorAll("[data-answer]")) said.hidden = said.dataset.answer !== answer;
+    for (const place of box.querySelectorAll("[data-names]")) place.textContent = names.join(" and ");
+    for (const button of box.querySelectorAll("button")) {
+      const columns = JSON.parse(button.dataset.columns);
+      const isSame = columns.length === names.length && columns.every((name, k) => name === names[k]);
+      button.setAttribute("aria-pressed", String(isSame && answer === (columns.length ? "yes" : "no")));
+    }
+  }
+  form.addEventListener("change", show);
+  show();
+})();
+
 (function manyColumns() {
   const box = document.querySelector("[data-many]");
   if (!box) return;

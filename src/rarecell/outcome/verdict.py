@@ -107,7 +107,7 @@ def family_sentence(families: FamilySummary) -> str:
     return (
         f"Somebody who knows a family finds it by what its members have together: {about(families.expected_population_uniques)} of "
         f"{counted(families.households, 'household')}, with {about(families.expected_persons)} persons, are expected to be the only one of "
-        f"their kind in the population (between {span(families.interval)})."
+        f"their kind in the population (interval: {span(families.interval)})."
     )
 
 

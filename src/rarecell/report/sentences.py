@@ -187,6 +187,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A household of at most 12 members, compared as a whole: its size and the keys of its members together. It can be the only one of its kind although no member is.",
     ),
     (
+        "family risk",
+        "The probability that a family is the only one of its kind in the population; each member has it beside the risk as a person, and the larger of the two counts.",
+    ),
+    (
         "formal release",
         "A file whose values were rearranged at random with a stated ε: a bound on how much likelier one original than another makes what was released. It holds subject to invariants that are named with it, and says nothing about what those reveal.",
     ),
@@ -194,6 +198,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     (
         "household intruder",
         "Somebody who holds a register, knows who lives with whom, and links whole households to the nearest one.",
+    ),
+    (
+        "household row",
+        "A household written as one record: its size, what all members share, and the keys of each member at a place of its own, such as the householder's first. The risk of families comes from a model of these rows.",
     ),
     (
         "individual risk",

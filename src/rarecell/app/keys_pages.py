@@ -190,8 +190,8 @@ def _reading(fields: Fields) -> Reading:
 def _may_be_household(profile: FileProfile) -> list[tuple[str, ...]]:
     """Columns that look as if they numbered households: one alone, or those that do so together."""
     together = tuple(column.name for column in profile.columns if column.role == "household")
-    alone = [(column.name,) for column in profile.columns if column.what == "household number" and column.name not in together]
-    return [together, *alone] if together else alone
+    others = [column.name for column in profile.columns if column.what == "household number" and column.name not in together]
+    return [*((together,) if together else ()), *((name,) for name in others)]
 
 
 def _stratum_lines(profile: FileProfile, roles: dict[str, str]) -> str:

@@ -135,6 +135,11 @@ def test_samples_have_the_network_s_probabilities() -> None:
     drawn = model.sample(300_000, rng)
     share = np.bincount(np.ravel_multi_index(tuple(drawn.T), (9, 3, 4)), minlength=len(cells)) / len(drawn)
     assert abs((share - p) / np.sqrt(p / len(drawn))).max() < 5
+    counted, counts = model.sample_counts(300_000, rng)
+    share = np.bincount(np.ravel_multi_index(tuple(counted.T), (9, 3, 4)), counts, minlength=len(cells)) / len(drawn)
+    assert counts.sum() == 300_000
+    assert abs((share - p) / np.sqrt(p / len(drawn))).max() < 5
+    assert all(network.sample_counts(0, rng)[1].sum() == 0 for network in model.networks)
 
 
 def test_log_moments_are_those_of_simulated_betas() -> None:

@@ -387,7 +387,7 @@ class Register:
         if not n_people:
             # The file is the whole population.
             return drawn.known.table
-        people = ContingencyTable.from_codes(network.sample(n_people, rng), self.known.table.categories)
+        people = ContingencyTable.from_counts(*network.sample_counts(n_people, rng), self.known.table.categories)
         elsewhere = np.flatnonzero(self.known.count_at(people.cells) == 0)
         cells, counts = people.cells[elsewhere], people.counts[elsewhere] * (everybody / max(n_people, 1))
         rates, weight = replace(drawn.unseen, n_draws=4, elsewhere=float(n_people)).rates(cells)

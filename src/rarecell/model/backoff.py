@@ -37,6 +37,8 @@ from rarecell.model.backoff_conditionals import (
     Conditional,
     draw_in_context,
     fitted_conditional,
+    split_among_siblings,
+    split_in_context,
     tally_at,
     uniform_siblings,
 )
@@ -240,6 +242,30 @@ class BackoffNetwork(_Backoff):
             drawn[:, key] = table.first_level(conditional.vertex)[codes]
         return drawn
 
+    def sample_counts(self, n_records: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Draw records by the same rules, as cells and the number of records in each.
+
+        Records that agree so far are divided among the values together, so time goes with the number of cells.
+        """
+        table = self.table
+        drawn, counts = np.zeros((1, table.n_keys), dtype=np.int32), np.array([n_records])
+        for conditional in self.conditionals:
+            vertex, waiting, parts = conditional.vertex, counts.copy(), []
+            for context in reversed(conditional.contexts):
+                rows = np.flatnonzero(waiting)
+                place, code, number = split_in_context(table, context, vertex, drawn[rows], waiting[rows], rng)
+                np.subtract.at(waiting, rows[place], number)
+                parts.append((rows[place], code, number))
+            parts.append(split_among_siblings(table, vertex, drawn, waiting, rng))
+            of_row, codes, numbers = (np.concatenate(each) for each in zip(*parts, strict=True))
+            n_levels = int(table.vertex_levels[vertex])
+            distinct, which = np.unique(of_row * n_levels + codes, return_inverse=True)
+            counts = np.zeros(len(distinct), dtype=np.int64)
+            np.add.at(counts, which, numbers)
+            drawn = drawn[distinct // n_levels]
+            drawn[:, int(table.vertex_key[vertex])] = table.first_level(vertex)[distinct % n_levels]
+        return drawn, counts
+
     def describe(self) -> str:
         order = ", ".join(self.table.keys[k] for k in self.order)
         return f"back-off network in the order {order}"
@@ -312,6 +338,13 @@ class BackoffModel(_Backoff):
         shares = rng.multinomial(n_records, self.weights)
         drawn = np.concatenate([m.sample(int(n), rng) for m, n in zip(self.networks, shares, strict=True)])
         return rng.permutation(drawn, axis=0)
+
+    def sample_counts(self, n_records: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Cells and the number of records drawn in each; a cell may be listed once for each network."""
+        shares = rng.multinomial(n_records, self.weights)
+        each = [m.sample_counts(int(n), rng) for m, n in zip(self.networks, shares, strict=True)]
+        cells, counts = zip(*each, strict=True)
+        return np.concatenate(cells), np.concatenate(counts)
 
     def describe(self) -> str:
         return f"average of {len(self.networks)} back-off networks, one for each of as many orders of the keys"

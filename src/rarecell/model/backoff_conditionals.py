@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import backoff as kernels
 from rarecell.graph.masks import single
 from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Floats, Rows, Tally, n_values, parent_of
-from rarecell.model.drawing import draw_within
+from rarecell.model.drawing import draw_within, split_within
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -158,3 +158,47 @@ def draw_in_context(
     share = n_there * (1.0 - context.discount / pair.counts[picked])
     is_taken = rng.random(len(drawn)) * (n_there + context.weight(n_there)) < share
     return table.vertex_codes(vertex)[representative[picked]], is_taken
+
+
+# Many records are drawn by counts: those that agree so far are divided among the values together.
+
+
+def split_among_siblings(
+    table: ContingencyTable, vertex: int, drawn: NDArray[np.int32], number: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """:func:`uniform_siblings` for ``number`` records like each drawn so far: which of these, code, and how many."""
+    parent = parent_of(table, vertex)
+    n_levels = int(table.vertex_levels[vertex])
+    group, of_record = np.zeros(n_levels, dtype=np.int64), np.zeros(len(drawn), dtype=np.int64)
+    if parent is not None:
+        group, of_record = (
+            codes.astype(np.int64)
+            for codes in (table.level_codes(parent)[table.first_level(vertex)], table.map_cells(drawn, parent))
+        )
+    place, code, times = split_within(np.ones(n_levels), group, of_record, number, rng)
+    return place, code.astype(np.int32), times
+
+
+def split_in_context(
+    table: ContingencyTable,
+    context: Context,
+    vertex: int,
+    drawn: NDArray[np.int32],
+    number: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """:func:`draw_in_context` for ``number`` records like each drawn so far: which of these, value, and how many take it."""
+    marginals = table.marginals
+    pair, given = marginals.project(context.mask | single(vertex)), marginals.project(context.mask)
+    representative = np.zeros(len(pair.counts), dtype=np.int64)
+    representative[pair.position] = np.arange(table.n_cells)
+    at = marginals.positions(context.mask, drawn)
+    occurring = np.flatnonzero(at >= 0)
+    place, picked, times = split_within(
+        pair.counts, given.position[representative], at[occurring].astype(np.int64), number[occurring], rng
+    )
+    n_there = given.counts[at[occurring[place]]].astype(np.float64)
+    share = n_there * (1.0 - context.discount / pair.counts[picked]) / (n_there + context.weight(n_there))
+    taken = rng.binomial(times, np.clip(share, 0.0, 1.0))
+    kept = np.flatnonzero(taken)
+    return occurring[place[kept]], table.vertex_codes(vertex)[representative[picked[kept]]], taken[kept]

@@ -33,15 +33,53 @@ def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.rando
     numpy.ndarray
         Position of each member drawn.
     """
+    order, lower, first = _by_group(weights, group)
+    ends = lower[first]
+    target = ends[wanted] + rng.random(len(wanted)) * (ends[wanted + 1] - ends[wanted])
+    picked = np.searchsorted(lower[1:], target, side="right")
+    return np.asarray(order[np.clip(picked, first[wanted], first[wanted + 1] - 1)], dtype=np.int64)
+
+
+def split_within(
+    weights: Array, group: Integers, wanted: Integers, number: Integers, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """For each group in ``wanted``, make ``number`` draws of its members in proportion to the weights, and count who was drawn.
+
+    The draws are divided between the two halves of a group's members by a binomial number, those of each half again, and so on, so
+    time goes with the members that are drawn and not with the draws. Weights are positive; the rest is as for :func:`draw_within`.
+
+    Returns
+    -------
+    tuple of numpy.ndarray
+        Places in ``wanted``, positions of members drawn, and how often each was drawn, 1 or more.
+    """
+    order, lower, first = _by_group(weights, group)
+    place = np.flatnonzero(number > 0)
+    n_draws, start, end = number[place], first[wanted[place]], first[wanted[place] + 1]
+    found = []
+    while len(place):
+        is_one = end - start == 1
+        found.append((place[is_one], order[start[is_one]], n_draws[is_one]))
+        place, start, end, n_draws = (part[~is_one] for part in (place, start, end, n_draws))
+        middle = (start + end) // 2
+        share = (lower[middle] - lower[start]) / (lower[end] - lower[start])
+        n_lower = rng.binomial(n_draws, np.clip(share, 0.0, 1.0))
+        n_draws = np.concatenate([n_lower, n_draws - n_lower])
+        place, start, end = np.tile(place, 2), np.concatenate([start, middle]), np.concatenate([middle, end])
+        place, start, end, n_draws = (part[n_draws > 0] for part in (place, start, end, n_draws))
+    if not found:
+        return place, place, place
+    of_place, member, times = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return of_place, member, times
+
+
+def _by_group(weights: Array, group: Integers) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Members in order of their groups, the sum of the shares before each and of all, and where each group starts and the last ends."""
     total = np.bincount(group, weights=weights)
     order = np.argsort(group, kind="stable")
     share = np.divide(weights, total[group], out=np.zeros(len(group)), where=total[group] > 0)
-    upper = np.cumsum(share[order])
-    first = np.searchsorted(group[order], np.arange(len(total) + 1))
-    ends = np.concatenate([[0.0], upper])[first]
-    target = ends[wanted] + rng.random(len(wanted)) * (ends[wanted + 1] - ends[wanted])
-    picked = np.searchsorted(upper, target, side="right")
-    return np.asarray(order[np.clip(picked, first[wanted], first[wanted + 1] - 1)], dtype=np.int64)
+    lower = np.concatenate([[0.0], np.cumsum(share[order])])
+    return order, lower, np.searchsorted(group[order], np.arange(len(total) + 1))
 
 
 # How are gamma and beta variables drawn that may be too small for a floating-point number?

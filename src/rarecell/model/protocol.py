@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell.outcome.showing import Shown
 from rarecell.table.contingency import ContingencyTable
 
@@ -89,6 +90,9 @@ class CellModel(Protocol):
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Records drawn from the model, as key codes."""
 
+    def sample_counts(self, n_records: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Records drawn from the model, as cells and the number of records in each."""
+
     def describe(self) -> str:
         """One sentence about the model."""
 
@@ -103,6 +107,8 @@ class SingleModel(Shown):
         @property
         def generator_masks(self) -> tuple[int, ...]: ...
 
+        def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]: ...
+
     @property
     def generators(self) -> tuple[tuple[str, ...], ...]:
         """Groups of vertices whose marginals the model fits, by name."""
@@ -116,6 +122,11 @@ class SingleModel(Shown):
     @property
     def weights(self) -> Floats:
         return np.zeros(0)
+
+    def sample_counts(self, n_records: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Records drawn from the model, as cells and the number of records in each."""
+        cells, counts, _ = collapse_records(self.sample(n_records, rng), [c.n_levels for c in self.table.categories])
+        return cells, counts
 
 
 class PluggedIn(SingleModel):

@@ -54,8 +54,9 @@ def split_within(
         Places in ``wanted``, positions of members drawn, and how often each was drawn, 1 or more.
     """
     order, lower, first = _by_group(weights, group)
-    place = np.flatnonzero(number > 0)
-    n_draws, start, end = number[place], first[wanted[place]], first[wanted[place] + 1]
+    place: NDArray[np.int64] = np.flatnonzero(number > 0)
+    n_draws: NDArray[np.int64] = number[place].astype(np.int64)
+    start, end = first[wanted[place]], first[wanted[place] + 1]
     found = []
     while len(place):
         is_one = end - start == 1

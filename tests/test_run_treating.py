@@ -81,6 +81,11 @@ def test_a_file_holds_what_the_treatments_say(tmp_path: Path) -> None:
     assert told["wealth"].mean_after == pytest.approx(told["wealth"].mean_before)
     assert told["wealth"].linked_after < 0.5 * told["wealth"].linked_before
     assert told["wage"].linked_with_keys_after >= told["wage"].linked_after
+    assert told["wage"].linked_with_keys_before >= told["wage"].linked_with_keys_after
+    numbers = [told[name] for name in ("income", "wage", "wealth", "debt")]
+    assert len({(one.linked_together_before, one.linked_together_after) for one in numbers}) == 1
+    assert numbers[0].linked_together_after > max(one.linked_after for one in numbers)
+    assert told["colour"].linked_together_after is None
     assert "standard deviation" in told["income"].sentence
     config = RunConfig.read(tmp_path / "run" / "run.toml")
     assert dict(config.protect.treat) == TREAT

@@ -112,10 +112,11 @@ def test_post_randomisation_keeps_frequencies_in_expectation() -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(SEEDS, st.booleans(), st.integers(1, 3))
-def test_linkage_is_that_of_a_loop(seed: int, has_groups: bool, n_columns: int) -> None:
+@given(SEEDS, st.booleans(), st.integers(1, 3), st.sampled_from([0.0, 0.3]))
+def test_linkage_is_that_of_a_loop(seed: int, has_groups: bool, n_columns: int, missing: float) -> None:
     rng = np.random.default_rng(seed)
     original = rng.integers(0, 6, (25, n_columns)).astype(float)
+    original[rng.random(original.shape) < missing] = np.nan
     released = original + rng.integers(-1, 2, (25, n_columns)) * 0.5
     groups = rng.integers(0, 3, 25) if has_groups else None
     assert t.linked_share(original, released, groups) == pytest.approx(naive.linked_share(original, released, groups))
@@ -139,3 +140,20 @@ def test_moments_and_correlation_ratio_are_those_of_their_definitions() -> None:
     assert found.quantiles == (1.0, 2.0, 4.0)
     assert t.correlation_ratio(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(1.0)
     assert t.correlation_ratio(np.array([1.0, 3.0, 1.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(0.0)
+
+
+@given(SEEDS)
+def test_weights_stand_for_as_many_records(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, codes, times = pay(seed, 30), rng.integers(-1, 4, 30), rng.integers(1, 5, 30)
+    weighted = t.correlation_ratio(values, codes, times.astype(float))
+    assert weighted == pytest.approx(t.correlation_ratio(np.repeat(values, times), np.repeat(codes, times)))
+
+
+@given(SEEDS)
+def test_columns_together_link_who_is_hidden_in_each(seed: int) -> None:
+    """Two columns that were rounded each by itself: together they single out what neither does alone."""
+    columns = np.random.default_rng(seed).permuted(np.repeat(np.arange(20.0), 20).reshape(1, -1).repeat(2, axis=0), axis=1).T
+    alone = [t.linked_share(columns[:, [c]], columns[:, [c]]) for c in (0, 1)]
+    assert alone == pytest.approx([1 / 20, 1 / 20])
+    assert t.linked_share(columns, columns) > 5 * max(alone)

@@ -27,15 +27,18 @@ def least_sum_of_squares(values: np.ndarray, k: int) -> float:
 
 
 def linked_share(original: np.ndarray, released: np.ndarray, groups: np.ndarray | None = None) -> float:
-    """Share of records that are nearest to their own original, one record after the other."""
-    spread = original.std(axis=0)
+    """Share of records that are nearest to their own original by the values that they have, one record after the other."""
+    spread = np.nanstd(original, axis=0)
     spread = np.where(spread > 0, spread, 1.0)
     total = 0.0
     for row in range(len(original)):
+        held = [c for c in range(original.shape[1]) if released[row, c] == released[row, c]]
+        if not held:
+            continue
         apart = {
-            other: float((((released[row] - original[other]) / spread) ** 2).sum())
+            other: sum(((released[row, c] - original[other, c]) / spread[c]) ** 2 for c in held)
             for other in range(len(original))
-            if groups is None or groups[other] == groups[row]
+            if (groups is None or groups[other] == groups[row]) and not np.isnan(original[other, held]).any()
         }
         least = min(apart.values())
         nearest = [other for other, distance in apart.items() if distance <= least + 1e-12]

@@ -36,6 +36,8 @@ class TreatmentSummary(Plain):
     ``records`` got another value. For numbers there are the mean, the standard deviation and the quantiles (5, 50 and 95 %)
     before and after, weighted where there are weights; the key whose relation to the column changed most, by the correlation
     ratio; and the share of records that are nearest to their own original, among all records and among those with the same keys.
+    ``linked_together`` is that share among those with the same keys (among all, where records are only counted) if all treated columns
+    of numbers are compared at once.
     """
 
     column: str
@@ -54,6 +56,8 @@ class TreatmentSummary(Plain):
     linked_after: float | None = None
     linked_with_keys_before: float | None = None
     linked_with_keys_after: float | None = None
+    linked_together_before: float | None = None
+    linked_together_after: float | None = None
     sentence: str = ""
 
 

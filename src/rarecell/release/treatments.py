@@ -218,15 +218,16 @@ class Moments:
         return cls(mean, float(np.sqrt(np.average((held - mean) ** 2, weights=own))), tuple(held[order[places]].tolist()))
 
 
-def correlation_ratio(values: Floats, codes: Integers) -> float:
-    """η, the square root of the share of the variance of a column that lies between the levels of a key; 0 to 1."""
+def correlation_ratio(values: Floats, codes: Integers, weights: Floats | None = None) -> float:
+    """η, the square root of the share of the (weighted) variance of a column that lies between the levels of a key; 0 to 1."""
     known = np.flatnonzero(~np.isnan(values) & (codes >= 0))
     if len(known) < 2:
         return 0.0
-    held, level = values[known] - values[known].mean(), codes[known]
-    n = np.bincount(level)
-    sums = np.bincount(level, weights=held)
-    total = float((held**2).sum())
+    own = np.ones(len(known)) if weights is None else weights[known]
+    held, level = values[known] - np.average(values[known], weights=own), codes[known]
+    n = np.bincount(level, weights=own)
+    sums = np.bincount(level, weights=own * held)
+    total = float((own * held**2).sum())
     between = float((sums[n > 0] ** 2 / n[n > 0]).sum())
     return float(np.sqrt(min(1.0, between / total))) if total > 0.0 else 0.0
 
@@ -235,8 +236,8 @@ def linked_share(original: Floats, released: Floats, groups: Integers | None = N
     """Expected share of records for which the nearest original is their own, by distance of standardised values.
 
     Somebody who knows the originals links each released record to the nearest of them, one at random where several are equally
-    near. With ``groups``, only originals of the same group are compared: those with the same keys. A record with a missing value is
-    not linked.
+    near. With ``groups``, only originals of the same group are compared: those with the same keys. A record is compared by the values
+    that it has, with the originals that have them, too; one without any is not linked.
 
     Parameters
     ----------
@@ -247,23 +248,26 @@ def linked_share(original: Floats, released: Floats, groups: Integers | None = N
     seed : int
         Seed for drawing the records that are tried, where there are more than :data:`MOST_LINKED`.
     """
-    known = np.flatnonzero(~(np.isnan(original) | np.isnan(released)).any(axis=1))
-    if len(known) < 2:
+    n_records, n_columns = original.shape
+    if n_records < 2:
         return 0.0
-    spread = original[known].std(axis=0)
+    spread = np.array([column[~np.isnan(column)].std() if (~np.isnan(column)).any() else 0.0 for column in original.T])
     scale = np.where(spread > 0, spread, 1.0)
-    one, other = original[known] / scale, released[known] / scale
-    within = None if groups is None else groups[known]
-    tried = np.arange(len(known))
-    if len(known) > MOST_LINKED:
-        tried = np.random.default_rng(seed).choice(len(known), MOST_LINKED, replace=False)
+    known, shown = original / scale, released / scale
+    tried = np.arange(n_records)
+    if n_records > MOST_LINKED:
+        tried = np.random.default_rng(seed).choice(n_records, MOST_LINKED, replace=False)
     total = 0.0
     for record in tried.tolist():
-        among = slice(None) if within is None else np.flatnonzero(within == within[record])
-        apart = ((one[among] - other[record]) ** 2).sum(axis=1)
-        own = float(((one[record] - other[record]) ** 2).sum())
-        nearest = float(apart.min())
-        if own <= nearest * (1.0 + 1e-9) + 1e-18:
-            total += 1.0 / int((apart <= nearest * (1.0 + 1e-9) + 1e-18).sum())
-    # Records with a missing value count as not linked.
-    return total / len(tried) * len(known) / len(original)
+        held = np.flatnonzero(~np.isnan(shown[record]))
+        own = float(((known[record, held] - shown[record, held]) ** 2).sum())
+        if not len(held) or np.isnan(own):
+            continue
+        among = known if groups is None else known[groups == groups[record]]
+        among = among if len(held) == n_columns else among[:, held]
+        # Originals without one of the values are NaN apart, which is never near.
+        apart = ((among - shown[record, held]) ** 2).sum(axis=1)
+        limit = float(np.fmin.reduce(apart)) * (1.0 + 1e-9) + 1e-18
+        if own <= limit:
+            total += 1.0 / int((apart <= limit).sum())
+    return total / len(tried)

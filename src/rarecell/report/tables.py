@@ -567,7 +567,10 @@ def _treatments(summary: RunSummary) -> Table | None:
             treatment.spread_after,
             treatment.linked_before,
             treatment.linked_after,
+            treatment.linked_with_keys_before,
             treatment.linked_with_keys_after,
+            treatment.linked_together_before,
+            treatment.linked_together_after,
         )
         for treatment in summary.release.treatments
     )
@@ -581,7 +584,10 @@ def _treatments(summary: RunSummary) -> Table | None:
         Column("Standard deviation after"),
         Column("Nearest to their own original before", _share),
         Column("After", _share),
-        Column("After, among those with the same keys", _share),
+        Column("Among those with the same keys before", _share),
+        Column("After", _share),
+        Column("By all treated columns at once before", _share),
+        Column("After", _share),
     )
     return Table("treatments", "Columns that are no keys and were treated", columns, rows)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -236,8 +236,22 @@ def told_treatments(
         if name in treated.values and one.numbers is not None and other.numbers is not None and not one.is_date:
             base = _with_numbers(base, one.values, other.values, weights, table, cell)
         found.append(base)
+    found = _linked_together(found, treated, cell)
     found += [TreatmentSummary(column=name, words=words[name], records=data.n_records) for name in sorted(treated.dropped)]
     return tuple(found)
+
+
+def _linked_together(told: list[TreatmentSummary], treated: Treated, cell: NDArray[np.int64] | None) -> list[TreatmentSummary]:
+    """With what somebody finds who compares all treated columns of numbers at once, where there are several."""
+    names = [summary.column for summary in told if summary.linked_after is not None]
+    if len(names) < 2:
+        return told
+    before, after = (np.stack([of[name].values for name in names], axis=1) for of in (treated.before, treated.after))
+    was, now = linked_share(before, before, cell), linked_share(before, after, cell)
+    return [
+        replace(summary, linked_together_before=was, linked_together_after=now) if summary.column in names else summary
+        for summary in told
+    ]
 
 
 def _together(text: str, column: str) -> tuple[str, ...]:
@@ -260,7 +274,7 @@ def _with_numbers(
     key, was, now = "", None, None
     if cell is not None:
         codes = [np.where(cell >= 0, table.cells[cell, k], -1) for k in range(table.n_keys)]
-        ratios = [(correlation_ratio(before, own), correlation_ratio(after, own)) for own in codes]
+        ratios = [(correlation_ratio(before, own, weights), correlation_ratio(after, own, weights)) for own in codes]
         worst = int(np.argmax([abs(a - b) for a, b in ratios]))
         key, (was, now) = table.keys[worst], ratios[worst]
     columns = before[:, None], after[:, None]

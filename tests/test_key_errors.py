@@ -199,6 +199,14 @@ def test_wrong_shares_are_refused():
     assert shares_of_keys({}, ["age"]) is None
 
 
+@pytest.mark.parametrize("share", [float("nan"), float("inf"), -0.1, 1.0])
+def test_shares_that_are_no_probabilities_of_an_error_are_refused(share: float):
+    with pytest.raises(BadInput, match="at least 0 and less than 1"):
+        shares_of_keys({"*": share}, ["age"])
+    with pytest.raises(BadInput):
+        RunConfig(input="x.csv", keys=("age",), population=100, key_error={"age": share})
+
+
 def test_assessment_and_attack_say_what_errors_leave(tmp_path):
     import pyarrow as pa
 

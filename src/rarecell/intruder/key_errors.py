@@ -68,7 +68,8 @@ def shares_of_keys(given: Mapping[str, float], keys: Sequence[str]) -> Floats | 
     if unknown:
         raise UnknownColumns.among(unknown, list(keys), role="key of --key-error")
     shares = np.array([given.get(key, given.get(EVERY_KEY, 0.0)) for key in keys], dtype=np.float64)
-    if ((shares < 0.0) | (shares >= 1.0)).any():
+    # What is not a number is neither below 0 nor above 1.
+    if not ((shares >= 0.0) & (shares < 1.0)).all():
         raise BadInput("A share of --key-error must be at least 0 and less than 1, such as 0.05 for one value in twenty.")
     return shares if shares.any() else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import html5lib
+import httpx
 import numpy as np
 import psutil
 import pyarrow as pa
@@ -429,6 +431,56 @@ def test_a_worker_that_is_killed_is_a_failed_run(folder: Path) -> None:
     while job.state == "running" and time.monotonic() < until:
         time.sleep(0.05)
     assert job.state == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped by signals")
+@pytest.mark.parametrize("is_worker_killed", [True, False], ids=["everything is killed", "the app alone is killed"])
+def test_an_app_that_is_killed_during_a_run_leaves_it_whole_or_absent(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, is_worker_killed: bool
+) -> None:
+    """Whoever is killed last says what happened: the run in the terminal, or else the next start on its pages."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    before = sorted(path.name for path in folder.iterdir())
+    with (temporary / "said").open("w+") as said:
+        app = subprocess.Popen(
+            [sys.executable, "-m", "rarecell", "app", "--no-browser", "--folder", str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env=os.environ | {"TMPDIR": str(temporary)},
+        )
+        assert app.stdout is not None
+        address = app.stdout.readline().strip()
+        app.stdout.close()
+        origin, base = "/".join(address.split("/")[:3]), "/" + address.split("/")[3]
+        form = {"file": "people.csv", "population": "100000", "run_name": "one"}
+        form |= {f"role:{key}": "key" for key in ("age", "sex", "region", "job")}
+        with httpx.Client(base_url=origin, timeout=60) as browser:
+            browser.get(address)
+            assert browser.post(base + "/assess", data=form, headers={"origin": origin}).status_code == 303
+        until = time.monotonic() + 120
+        while not list(folder.glob("one/.rarecell-unfinished-*")) and time.monotonic() < until:
+            time.sleep(0.002)
+        workers = psutil.Process(app.pid).children(recursive=True)
+        for worker in workers if is_worker_killed else []:
+            worker.kill()
+        app.kill()
+        app.wait()
+        psutil.wait_procs(workers, timeout=120)
+        said.seek(0)
+        message = said.read()
+    assert "Traceback" not in message
+    assert "BrokenPipe" not in message
+    assert is_worker_killed or "The app was killed. " in message
+    assert (folder / "one").exists() == is_worker_killed
+
+    next_start = Browser(folder)
+    for page in ("/data", "/runs"):
+        assert ("A run that was writing into &#39;one&#39; was killed" in next_start.get(page).text) == is_worker_killed
+    next_start.pages.close()
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert Browser(folder).pages.killed == []
 
 
 def test_runs_that_ended_hold_no_descriptors(folder: Path) -> None:

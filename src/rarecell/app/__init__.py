@@ -100,6 +100,8 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
         application, log_level="error", access_log=False, server_header=False, date_header=False, lifespan="off"
     )
     print(f"rarecell works in {chosen.root} and answers this computer only. Press Ctrl-C to end it.", file=sys.stderr)
+    for message in pages.killed:
+        print(f"rarecell: {message}", file=sys.stderr)
     with contextlib.ExitStack() as ended:
         ended.callback(listener.close)
         ended.callback(pages.close)

@@ -16,7 +16,8 @@ from rarecell.engine.places import DATA_SUFFIXES, OutsideFolder, is_server, plac
 from rarecell.errors import BadInput
 from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.config import RunConfig
-from rarecell.run.folder import finish_publishing
+from rarecell.run.folder import finish_publishing, sweep
+from rarecell.run.publishing import has_unfinished
 
 __all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run", "stem"]
 
@@ -127,6 +128,16 @@ class ChosenFolder:
                 if is_run(place):
                     found.append((-(place / "run.json").stat().st_mtime, str(place), place))
         yield from (place for _, _, place in sorted(found))
+
+    def swept(self) -> list[str]:
+        """Names of folders that a run was writing into when it was killed; what it left there is removed."""
+        names = []
+        # A folder may be removed on the way.
+        for place in list(self._folders(self.root, _DEEPEST)):
+            with contextlib.suppress(OSError):
+                if has_unfinished(place) and sweep(place):
+                    names.append(self.relative(place))
+        return names
 
     def _folders(self, place: Path, depth: int) -> Iterator[Path]:
         yield place

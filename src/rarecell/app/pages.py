@@ -49,6 +49,10 @@ class Pages:
         self.folder = folder
         self.gate = gate
         self.file = file
+        self.killed = [
+            f"A run that was writing into '{name}' was killed. What it left was removed, and the input is untouched; start it again."
+            for name in folder.swept()
+        ]
         self.jobs = Jobs(folder.root)
         self.drafts = Drafts()
         self.keys = KeysPages(self)
@@ -154,7 +158,9 @@ class Pages:
             return self.go(f"/keys?file={quote(self.folder.relative(place))}")
         trail = [part for part in name.split("/") if part]
         steps = [(part, "/".join(trail[: k + 1])) for k, part in enumerate(trail)]
-        return self.render("data.html", step="data", entries=self.folder.listing(name), steps=steps, formats=FORMATS)
+        return self.render(
+            "data.html", step="data", entries=self.folder.listing(name), steps=steps, formats=FORMATS, killed=self.killed
+        )
 
     def sample(self, request: Request, fields: dict[str, list[str]]) -> Response:
         """Put the census sample into the folder, so that there is something to try."""

@@ -65,7 +65,7 @@ class RunPages:
                 found.append((FinishedRun.read(place, name), read_note(place).strip()))
             except BadInput:
                 odd.append(name)
-        return self.pages.render("runs.html", step=None, runs=found, odd=odd)
+        return self.pages.render("runs.html", step=None, runs=found, odd=odd, killed=self.pages.killed)
 
     def run(self, request: Request, fields: Fields) -> Response:
         run = self.pages.finished(request)

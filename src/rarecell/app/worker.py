@@ -7,6 +7,7 @@ process that tries recodings (:mod:`rarecell.app.jobs`) reads further lines, one
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -29,11 +30,25 @@ class ToldProgress:
         self._stop = threading.Event()
         self._held_back = 0.0
         self._last_told = 0.0
+        self._is_app_lost = False
 
     def tell(self, **event: Any) -> None:
         with self._lock:
-            self._out.write(json.dumps(event) + "\n")
-            self._out.flush()
+            try:
+                self._out.write(json.dumps(event) + "\n")
+                self._out.flush()
+            except BrokenPipeError:
+                self._lose_the_app()
+        if self._is_app_lost and event["event"] == "failed":
+            print(f"rarecell: The app was killed. {event['message']}", file=sys.stderr)
+
+    def _lose_the_app(self) -> None:
+        """The app was killed: stop, and let nothing complain that what is still in the buffer cannot be written."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._out.fileno())
+        os.close(nowhere)
+        self._is_app_lost = True
+        self.stop()
 
     def start(self, stage: str, total: float | None = None) -> None:
         self.tell(event="start", stage=stage, total=total)

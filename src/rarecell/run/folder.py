@@ -195,18 +195,22 @@ def finish_publishing(target: Path) -> None:
         _unlocked(target, lock)
 
 
-def sweep(target: Path) -> None:
-    """After a run was killed, remove what it left, and its folder if nothing else is in it."""
+def sweep(target: Path) -> bool:
+    """After a run was killed, remove what it left, and its folder if nothing else is in it; whether results were incomplete."""
     if not target.is_dir():
-        return
+        return False
+    is_incomplete = False
     with contextlib.suppress(RarecellError, OSError):
+        # A run in progress holds the lock.
         lock = _locked(target)
         try:
+            is_incomplete = publishing.has_unfinished(target)
             publishing.recover(target)
         finally:
             _unlocked(target, lock)
     with contextlib.suppress(OSError):
         target.rmdir()
+    return is_incomplete
 
 
 def delete_run(target: Path) -> list[str]:

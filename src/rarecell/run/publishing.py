@@ -220,6 +220,11 @@ def recover(target: Path) -> None:
             shutil.rmtree(left_over, ignore_errors=True)
 
 
+def has_unfinished(target: Path) -> bool:
+    """Whether a folder holds what a run began to write and did not complete, be it in progress or killed."""
+    return any(_is_own_folder(left_over) for left_over in target.glob(f"{UNFINISHED}*"))
+
+
 def is_interrupted(target: Path) -> bool:
     """Whether a complete result in a folder is waiting to be moved into place, or its empty folder to be removed."""
     left_over = list(target.glob(f"{_COMPLETE}*"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
-from rarecell.risk.attributes import MOST_VALUES, Groups, attribute_risk
+from rarecell.risk.attributes import MOST_VALUES, AttributeLimits, Groups, attribute_risk, groups_within
 from tests.naive import attributes as naive
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "pycanon.json").read_text(encoding="utf-8"))
@@ -149,3 +150,55 @@ def test_a_column_that_is_not_there() -> None:
         Groups.of(table, "income")
     with pytest.raises(BadInput, match="a key in addition"):
         Groups.of(table.project(["ill"]), "ill")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    _records(),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(2, 4)),
+    st.one_of(st.none(), st.floats(0.0, 1.0)),
+    st.one_of(st.none(), st.floats(0.0, 0.5)),
+)
+def test_groups_that_keep_their_values_are_within_the_limits(
+    records: tuple[list[tuple[int, int]], list[int | None]],
+    is_ordered: bool,
+    least: int | None,
+    far: float | None,
+    gain: float | None,
+) -> None:
+    keys, values = records
+    groups = _groups(keys, values)
+    groups = replace(groups, sensitive=replace(groups.sensitive, is_ordered=is_ordered))
+    kept = groups_within(groups, AttributeLimits(least, far, gain))
+    cells = {tuple(cell): bool(keeps) for cell, keeps in zip(groups.cells.tolist(), kept.tolist(), strict=True)}
+    released = [(key, value) for key, value in zip(keys, values, strict=True) if cells[key]]
+    everybody = [value for _, value in released]
+    by_group = naive.groups_of([key for key, _ in released], everybody)
+    # Distinct l-diversity, and t-closeness with the equal or the ordered distance, as ARX defines them.
+    apart = naive.ordered if is_ordered else naive.nominal
+    for group in by_group.values():
+        if any(value is not None for value in group):
+            assert least is None or naive.distinct(group) >= least
+            assert far is None or apart(group, everybody) <= far + 1e-9
+    if gain is not None and everybody:
+        right = sum(naive.right(group) for group in by_group.values())
+        assert right - naive.right(everybody) <= gain * len(everybody) + 1e-9
+    if far is None and gain is None:
+        # Only groups that fall short lose their values.
+        every = naive.groups_of(keys, values)
+        assert {key for key, keeps in cells.items() if not keeps} == {
+            key for key, group in every.items() if least is not None and 0 < naive.distinct(group) < least
+        }
+
+
+def test_the_groups_that_tell_most_lose_their_values_first() -> None:
+    # By group: all ill (4), all well (6), half and half (4). The file says well; only the first group tells anything.
+    keys = [(0, 0)] * 4 + [(1, 0)] * 6 + [(2, 0)] * 4
+    values: list[int | None] = [1] * 4 + [0] * 6 + [0, 0, 1, 1]
+    groups = _groups(keys, values)
+    assert attribute_risk(groups).guess_gain == pytest.approx((4 + 6 + 2 - 8) / 14)
+    assert groups_within(groups, AttributeLimits(max_guess_gain=0.0)).tolist() == [False, True, True]
+    assert groups_within(groups, AttributeLimits(max_guess_gain=0.3)).tolist() == [True, True, True]
+    assert groups_within(groups, AttributeLimits(l_diversity=2)).tolist() == [False, False, True]
+    assert not groups_within(groups, AttributeLimits(l_diversity=3)).any()

@@ -17,6 +17,7 @@ from rarecell.cli.commands import main
 from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.risk.attributes import Groups, attribute_risk
+from tests.naive import attributes as naive
 from tests.test_run_roles import SIMPLE, population
 
 PEOPLE = population(6_000, seed=3)
@@ -285,3 +286,63 @@ def test_a_few_values_of_a_decimal_column_are_found_among_its_levels(tmp_path: P
     for top in (1, 2, 5):
         protected = rc.protect(path, keys=["age", "sex"], population=9000, sensitive=["income"], top=top)
         assert protected.summary.swap is not None
+
+
+@pytest.mark.parametrize(
+    ("limits", "keys"),
+    [
+        ({"l_diversity": 3}, ["age", "sex"]),
+        ({"t_closeness": 0.3}, ["age", "sex", "job"]),
+        ({"l_diversity": 2, "t_closeness": 0.5, "max_guess_gain": 0.1, "suppress_rest": True}, ["age", "sex", "job"]),
+    ],
+)
+def test_groups_of_the_released_file_are_within_the_limits(limits: dict[str, Any], keys: list[str], tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"keys": keys, "sensitive": ["illness"], "risk_above": 0.05, "swap_seed": 1, **SIMPLE}
+    done = rc.protect(SAMPLE, out=tmp_path / "run", **limits, **asked)
+    swap, after = done.summary.swap, done.frame
+    assert swap is not None
+    (target,) = swap.attribute_targets
+    values, original = after["illness"].to_pylist(), SAMPLE["illness"].to_pylist()
+    assert target.blanked == sum(value is None for value in values) - original.count(None)
+    assert target.blanked > 0
+    assert all(now is None or now == then for now, then in zip(values, original, strict=True))
+    by_group = naive.groups_of(_pairs(after, *keys), values)
+    released = [value for group in by_group.values() if any(one is not None for one in group) for value in group]
+    for group in by_group.values():
+        if any(value is not None for value in group):
+            assert len(set(group)) >= limits.get("l_diversity", 0)
+            assert naive.nominal(group, released) <= limits.get("t_closeness", 1.0) + 1e-9
+    gain = (sum(map(naive.right, by_group.values())) - naive.right(released)) / len(released)
+    assert gain <= limits.get("max_guess_gain", 1.0) + 1e-9
+    assert target.met
+    assert target.after.guess_gain == pytest.approx(gain)
+    assert swap.attributes == (target.after,)
+    # Keys are as they would be without the limits.
+    without = rc.protect(SAMPLE, suppress_rest=limits.get("suppress_rest", False), **asked).frame
+    assert after.select(keys) == without.select(keys)
+    assert pq.read_table(tmp_path / "run" / "protected.parquet")["illness"].to_pylist() == values
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert f"{target.blanked:,} value" in report
+
+
+def test_limits_that_no_group_reaches_are_said_not_to_be_reached() -> None:
+    done = rc.protect(SAMPLE, keys=["age", "sex", "job"], sensitive=["illness"], risk_above=0.05, l_diversity=50, **SIMPLE)
+    assert done.summary.swap is not None
+    (target,) = done.summary.swap.attribute_targets
+    assert not target.met
+    assert "NOT reached" in target.sentence
+    assert done.frame["illness"].null_count == SAMPLE.num_rows
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ({}, "sensitive="),
+        ({"sensitive": ["illness"], "treat": {"illness": "drop"}}, "treat="),
+        ({"sensitive": ["illness"], "keep": [["illness", "sex"]]}, "keep="),
+        ({"sensitive": ["illness"], "formal": {"epsilon": 5.0}}, "l_diversity"),
+    ],
+)
+def test_limits_that_cannot_be_held_are_refused(more: dict[str, Any], match: str) -> None:
+    with pytest.raises(BadInput, match=match):
+        rc.protect(SAMPLE, keys=["age", "sex"], l_diversity=3, **more, **SIMPLE)

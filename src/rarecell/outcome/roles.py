@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.words import counted, listed, number, percent, verb
 
 Count = int | str
 """A number of records; words where the external edition hides a small one."""
@@ -64,6 +65,82 @@ class AttributeSummary(Plain):
     records_in_homogeneous_groups: Count
     records_alone: Count
     expected_without_participation: float | None = None
+
+    @property
+    def guess_gain(self) -> float:
+        """Share of the records that are guessed right from their group and not from the file as a whole, on balance."""
+        if not (
+            isinstance(self.right_from_groups, int) and isinstance(self.right_from_file, int) and isinstance(self.records, int)
+        ):
+            return float("nan")
+        return (self.right_from_groups - self.right_from_file) / max(1, self.records)
+
+
+def nothing_given_away(before: AttributeSummary) -> AttributeSummary:
+    """The summary of the column once no value of it is released."""
+    return replace(
+        before,
+        groups=0,
+        records=0,
+        l_diversity=0,
+        entropy_l_diversity=0.0,
+        t_closeness=0.0,
+        right_from_groups=0,
+        right_from_file=0,
+        homogeneous_groups=0,
+        records_in_homogeneous_groups=0,
+        records_alone=0,
+        expected_without_participation=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeTarget(Plain):
+    """What groups were to give away at most about a sensitive column, and what came of it.
+
+    Of the ``values`` of the column, ``blanked`` are not released: those of every group of equal released keys that was not within the
+    limits. ``before`` is the file with swapped keys, ``after`` the groups that keep their values; ``met`` is whether there are any.
+    """
+
+    column: str
+    l_diversity: int | None = None
+    t_closeness: float | None = None
+    max_guess_gain: float | None = None
+    met: bool
+    values: int
+    blanked: int
+    before: AttributeSummary
+    after: AttributeSummary
+
+    @property
+    def sentence(self) -> str:
+        """What was asked for, what it took, and the measures before and after."""
+        measures = []
+        if self.l_diversity is not None:
+            asked = f"l-diversity of at least {self.l_diversity}"
+            measures.append((asked, number(self.before.l_diversity), number(self.after.l_diversity)))
+        if self.t_closeness is not None:
+            asked = f"t-closeness of at most {self.t_closeness:g}"
+            measures.append((asked, f"{self.before.t_closeness:.3f}", f"{self.after.t_closeness:.3f}"))
+        if self.max_guess_gain is not None:
+            asked = f"a guess gain of at most {percent(self.max_guess_gain)}"
+            measures.append((asked, percent(self.before.guess_gain), percent(self.after.guess_gain)))
+        first = f"For '{self.column}', {listed([asked for asked, _, _ in measures])} was asked for"
+        if not self.met:
+            return (
+                f"{first}. That was NOT reached: no group of equal keys is within it, so every value was blanked. Release keys in fewer "
+                "groups (--recode), or ask for less."
+            )
+        were = [
+            f"{asked.split(' of at')[0].removeprefix('a ')} is {after} ({before} before)" for asked, before, after in measures
+        ]
+        blanked = (
+            "no value had to be blanked"
+            if not self.blanked
+            else f"{counted(self.blanked, 'value')} of {number(self.values)} {verb(self.blanked, 'was', 'were')} blanked, all those of groups "
+            "of equal keys that were not within it"
+        )
+        return f"{first}: {blanked}. In the groups that keep their values {listed(were)}."
 
 
 @dataclass(frozen=True, kw_only=True)

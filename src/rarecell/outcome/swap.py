@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.release import LeakSummary
-from rarecell.outcome.roles import AttributeSummary, ReleasedState, ScenarioSummary
+from rarecell.outcome.roles import AttributeSummary, AttributeTarget, ReleasedState, ScenarioSummary
 from rarecell.outcome.words import about, counted, listed, number, people, percent
 
 
@@ -399,6 +399,7 @@ class SwapSummary(Plain):
     keep: tuple[KeepingCost, ...] = ()
     formal: FormalSummary | None = None
     attributes: tuple[AttributeSummary, ...] = ()
+    attribute_targets: tuple[AttributeTarget, ...] = ()
     scenarios: tuple[ScenarioSummary, ...] = ()
     affected: tuple[AffectedGroup, ...] = ()
     weighted: tuple[WeightedTable, ...] = ()

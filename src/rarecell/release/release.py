@@ -59,6 +59,8 @@ class Release:
         Values that are blanked after the change.
     travel : Travel
         Columns outside the keys that go with a value to its new row.
+    hidden : mapping of str to ndarray of int
+        Columns outside the keys with values that are blanked, and the numbers of the records that lose theirs.
     gone : ndarray of int
         Numbers of the records that the released file does not have.
     seed : int
@@ -74,6 +76,7 @@ class Release:
     taken: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     blanks: Suppression = NOTHING_BLANK
     travel: Travel = NOTHING_TRAVELS
+    hidden: Mapping[str, Rows] = field(default_factory=dict)
     gone: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seed: int = 0
     counted: ContingencyTable | None = None
@@ -115,6 +118,10 @@ class Release:
     def with_travel(self, travel: Travel) -> Release:
         """The same release with these columns travelling."""
         return replace(self, travel=travel)
+
+    def with_hidden(self, hidden: Mapping[str, Rows]) -> Release:
+        """The same release with these values of columns outside the keys blanked."""
+        return replace(self, hidden=hidden)
 
     def part(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Release:
         """The release in which only some of ``rows`` changed, given by position or mask.

@@ -340,7 +340,9 @@ def few_changes(swap: SwapSummary | None) -> bool:
 
 def blanked_values(swap: SwapSummary | None) -> SuppressionSummary | None:
     """That values were blanked, without how many; the file shows the rest."""
-    if swap is None or swap.suppression is None or swap.suppression.values == 0:
+    if swap is None or not (
+        (swap.suppression is not None and swap.suppression.values != 0) or any(one.blanked for one in swap.attribute_targets)
+    ):
         return None
     return SuppressionSummary(records=NOT_SHOWN, values=NOT_SHOWN, sentence="Some values were blanked.")
 

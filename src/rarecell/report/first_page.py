@@ -216,6 +216,8 @@ def _done(summary: RunSummary) -> Iterator[str]:
         yield f"Columns that travelled with a swapped key: {', '.join(swap.carried)}."
     if summary.swap.suppression is not None and summary.swap.suppression.sentence:
         yield summary.swap.suppression.sentence
+    for target in swap.attribute_targets:
+        yield target.sentence
     if isinstance(summary.swap.decoys, int) and summary.swap.decoys:
         n = summary.swap.decoys
         yield f"{counted(n, 'further record')} {verb(n, 'was', 'were')} swapped at random, so that having moved is no sign of risk."

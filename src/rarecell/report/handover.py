@@ -150,6 +150,9 @@ def _advice(outside: RunSummary) -> list[str]:
         said.append(f"{swap.file.sentence[:1].upper()}{swap.file.sentence[1:]}.")
     if swap.suppression is not None:
         said.append("Some values were made missing, because they would have singled a person out.")
+    blanked = [target.column for target in swap.attribute_targets if target.blanked]
+    if blanked:
+        said.append(f"Values of {listed(blanked)} were made missing where groups of like people would have given them away.")
     said.append("Relations of exchanged columns with columns that stayed in place are somewhat weaker than in the original file.")
     return said
 

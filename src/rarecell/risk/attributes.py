@@ -2,7 +2,8 @@
 
 Records that share their key values form a group. Anyone who knows that a person took part, and finds the person's group, learns
 the sensitive value when the whole group shares it, and guesses better than from the file as a whole when most of the group do.
-The measures are those of Machanavajjhala et al. (2007) and Li et al. (2007); they are reported, not enforced.
+The measures are those of Machanavajjhala et al. (2007) and Li et al. (2007). Where limits are asked for, :func:`groups_within` says which
+groups may keep their values.
 
 - A missing value counts as one more value of its group, as in sdcMicro's ``ldiversity``, but nobody learns anything from it: a
   group with no other value is left out, and a guess about a person without a value is never right.
@@ -82,6 +83,15 @@ class Groups:
         return cls._counted(categories, cells, table.categories[place], table.cells[:, place], table.counts)
 
     @classmethod
+    def of_records(
+        cls, keys: tuple[Categories, ...], cells: NDArray[np.int32], sensitive: Categories, value: Array
+    ) -> tuple[Groups, Integers]:
+        """The groups of records with these codes, and the group of each record."""
+        of_record = collapse_records(np.asfortranarray(cells), [c.n_levels for c in keys])[2]
+        counts = np.ones(len(cells), dtype=np.int64)
+        return cls._counted(keys, np.asfortranarray(cells), sensitive, value, counts), np.asarray(of_record, dtype=np.int64)
+
+    @classmethod
     def _counted(
         cls,
         keys: tuple[Categories, ...],
@@ -108,6 +118,14 @@ class Groups:
     @property
     def n_groups(self) -> int:
         return len(self.cells)
+
+    def only(self, kept: NDArray[np.bool_]) -> Groups:
+        """Some of the groups, in the same order, with the values that occur in them."""
+        chosen = kept[self.group]
+        values, new_value = np.unique(self.value[chosen], return_inverse=True)
+        sensitive = self.sensitive.with_levels(self.sensitive.levels[value] for value in values.tolist())
+        cells = np.asfortranarray(self.cells[self.group[chosen]])
+        return self._counted(self.keys, cells, sensitive, new_value, self.counts[chosen])
 
     @cached_property
     def banded(self) -> Groups:
@@ -190,6 +208,11 @@ class AttributeRisk:
     def right_from_groups(self) -> int:
         """Number of people whose value is guessed right by naming the most frequent value of their group."""
         return int(self.right.sum())
+
+    @property
+    def guess_gain(self) -> float:
+        """Share of the records whose value is guessed right from their group and not from the file as a whole, on balance."""
+        return (self.right_from_groups - self.right_from_file) / max(1, self.n_records)
 
     @property
     def l_diversity(self) -> int:
@@ -322,6 +345,62 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
         right_from_file=int(in_file.max(initial=0)),
         groups_as_read=groups,
     )
+
+
+@dataclass(frozen=True)
+class AttributeLimits:
+    """What groups may give away about a sensitive column; None where nothing was asked for."""
+
+    l_diversity: int | None = None
+    t_closeness: float | None = None
+    max_guess_gain: float | None = None
+
+    def failing(self, risk: AttributeRisk) -> NDArray[np.bool_]:
+        """Groups whose values have to go; none if the file is within the limits."""
+        found = np.zeros(len(risk.size), dtype=bool)
+        holds_values = risk.known > 0
+        if self.l_diversity is not None:
+            found |= holds_values & (risk.distinct < self.l_diversity)
+        if self.t_closeness is not None:
+            # Sums of shares are exact to about 1e-15.
+            found |= holds_values & (np.nan_to_num(risk.closeness) > self.t_closeness + 1e-12)
+        if self.max_guess_gain is not None and not found.any() and risk.guess_gain > self.max_guess_gain:
+            found[_most_telling(risk, self.max_guess_gain)] = True
+        return found
+
+
+def _most_telling(risk: AttributeRisk, limit: float) -> Integers:
+    """The groups without which the gain is within the limit: those first that add most to it for each value that is lost.
+
+    Guessing the file's most frequent value is right for m of a group's records, naming the group's own for r of them. The sum of
+    r − m over the groups is the gain; without some groups it is at most the sum over the others, because another value may then be
+    the most frequent one.
+    """
+    seen = risk.groups
+    is_known = seen.value < seen.sensitive.n_levels - seen.sensitive.has_missing
+    mode = int(np.bincount(seen.value[is_known], weights=seen.counts[is_known]).argmax())
+    of_mode = np.bincount(seen.group, weights=seen.counts * (seen.value == mode), minlength=seen.n_groups).astype(np.int64)
+    gain = risk.right - of_mode
+    telling = np.flatnonzero(gain > 0)
+    order = telling[np.argsort(-gain[telling] / risk.known[telling], kind="stable")]
+    is_enough = gain.sum() - np.cumsum(gain[order]) <= limit * (risk.n_records - np.cumsum(risk.size[order]))
+    return np.asarray(order[: int(is_enough.argmax()) + 1])
+
+
+def groups_within(groups: Groups, limits: AttributeLimits) -> NDArray[np.bool_]:
+    """Which groups may keep their values of a sensitive column, so that what is released is within the limits.
+
+    A group keeps all of its values or none: whoever knows the method would guess that a single blank hides the frequent value. The
+    file that groups are compared with is the released one, so the groups that are left are measured again until all are within
+    the limits. If none can be, no group keeps its values.
+    """
+    kept = np.ones(groups.n_groups, dtype=bool)
+    while kept.any():
+        failing = limits.failing(attribute_risk(groups.only(kept)))
+        if not failing.any():
+            break
+        kept[np.flatnonzero(kept)[failing]] = False
+    return kept
 
 
 def _without_missing(groups: Groups) -> Groups:

@@ -26,7 +26,16 @@ from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
 from rarecell.outcome.profile import Profile
 from rarecell.outcome.records import RemainingRecord
-from rarecell.outcome.roles import AttributeSummary, Concentration, GroupRisk, HouseholdsAfter, ReleasedState, ScenarioSummary
+from rarecell.outcome.roles import (
+    AttributeSummary,
+    AttributeTarget,
+    Concentration,
+    GroupRisk,
+    HouseholdsAfter,
+    ReleasedState,
+    ScenarioSummary,
+    nothing_given_away,
+)
 from rarecell.outcome.swap import (
     AffectedGroup,
     BlankedTable,
@@ -44,7 +53,7 @@ from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
 from rarecell.release.utility import affected_groups
-from rarecell.risk.attributes import Groups, attribute_risk
+from rarecell.risk.attributes import AttributeLimits, Groups, attribute_risk, groups_within
 from rarecell.risk.families import Families
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
@@ -267,7 +276,10 @@ def groups_of(
             of_key = _recognised(of_key, risk.table.categories[k], (codes, new_codes), together)
         found += of_key
     for codes, categories in (columns or {}).values():
-        new_codes = codes if release is None else release.codes_of(categories.key, codes, release.rows)
+        new_codes = codes
+        if release is not None:
+            every = np.arange(len(codes))
+            new_codes = codes_after(codes[:, None], [categories.key], release, release.rows, every)[:, 0]
         of_column = _of_column(risk, (codes, new_codes), categories, release, after)
         found += _recognised(of_column, categories, (codes, new_codes), together)
     return tuple(found)
@@ -304,13 +316,14 @@ def _of_column(
     release: Release | None,
     after: RiskAfter | None,
 ) -> list[GroupRisk]:
-    """Groups by a column outside the keys, which stays with its record or travels with a swapped key."""
+    """Groups by a column outside the keys, which stays with its record or travels with a swapped key; a blanked value is in none."""
     codes, new_codes = before_and_after
     table = risk.table
     assert table.record_cell is not None
 
     def summed(of_record: NDArray[np.float64], where: NDArray[np.int32] = codes) -> NDArray[np.float64]:
-        return np.asarray(np.bincount(where, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
+        held = where >= 0
+        return np.bincount(where[held], weights=of_record[held], minlength=categories.n_levels).astype(np.float64)
 
     def by_cell(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         # The extra last element is for dropped records, whose cell is −1.
@@ -645,9 +658,52 @@ def _left_behind(depends: Dependency, why: str) -> LeftBehind:
     )
 
 
-def attributes_after(found: Assessment, release: Release) -> tuple[AttributeSummary, ...]:
+def attributes_after(
+    found: Assessment, release: Release, targets: Sequence[AttributeTarget] = ()
+) -> tuple[AttributeSummary, ...]:
+    """What groups of the released file give away; where limits were asked for, the groups that keep their values."""
+    if targets:
+        return tuple(target.after for target in targets)
     each = found.roles.attributes
     return tuple(_attribute_after(found, release, name, risk.groups_as_read) for name, risk in each.items())
+
+
+def within_limits(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[Release, tuple[AttributeTarget, ...]]:
+    """The release with sensitive columns blanked in the groups that give more away than was asked for, and what came of it."""
+    if not wanted.limits_attributes:
+        return release, ()
+    limits = AttributeLimits(wanted.l_diversity, wanted.t_closeness, wanted.max_guess_gain)
+    keys = release.codes()
+    inside = np.flatnonzero((keys >= 0).all(axis=1))
+    hidden: dict[str, NDArray[np.int64]] = {}
+    targets = []
+    for name in found.config.sensitive:
+        codes, (categories,) = found.data.column_codes([name])
+        values = release.codes_of(name, codes[:, 0], release.rows)[inside]
+        groups, group = Groups.of_records(release.categories, keys[inside], categories, values)
+        kept = groups_within(groups, limits)
+        has_value = values < _n_known(categories)
+        rows = inside[~kept[group] & has_value]
+        if len(rows):
+            hidden[name] = rows
+        before = attribute_risk(groups)
+        # Without any value left there is nothing to measure.
+        is_any_left = len(rows) < int(has_value.sum())
+        after = attribute_risk(groups.only(kept)) if is_any_left else None
+        targets.append(
+            AttributeTarget(
+                column=name,
+                l_diversity=limits.l_diversity,
+                t_closeness=limits.t_closeness,
+                max_guess_gain=limits.max_guess_gain,
+                met=after is not None and not limits.failing(after).any(),
+                values=int(has_value.sum()),
+                blanked=len(rows),
+                before=before.summary(),
+                after=nothing_given_away(before.summary()) if after is None else after.summary(),
+            )
+        )
+    return release.with_hidden(hidden), tuple(targets)
 
 
 def scenarios_after(found: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:

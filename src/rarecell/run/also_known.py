@@ -273,7 +273,7 @@ def with_beyond(
         {name: column for name, column in columns.items() if name not in treated.dropped},
         found.config,
         found.roles.people,
-        frozenset({*travelling, *treated.values, *treated.recodes}),
+        frozenset({*travelling, *treated.values, *treated.recodes, *release.hidden}),
         () if found.config.protect is None else found.config.protect.also_known,
     )
     named = known_by_name(beside, nearest, distances)

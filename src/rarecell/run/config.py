@@ -126,6 +126,9 @@ _SINGLE_WAYS = ("records", "risk_above", "top", "cell_probability_below")
 
 _TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
 
+_OF_ATTRIBUTES = ("l_diversity", "t_closeness", "max_guess_gain")
+"""Limits on what groups of equal keys give away about sensitive columns."""
+
 
 @described
 @dataclass(frozen=True)
@@ -211,6 +214,29 @@ class ProtectConfig:
         Group.RECORDS,
         on=PROTECTING,
         default=(),
+    )
+    l_diversity: int | None = option(
+        Count(2, metavar="L"),
+        "Every group of equal released keys has at least L values of each sensitive column; the column is blanked in groups that do not.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
+    t_closeness: float | None = option(
+        Number(high=1.0, metavar="T"),
+        "The values of a sensitive column in each group of equal released keys are at most T away from those of the file; the column is "
+        "blanked in groups that are further away.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
+    max_guess_gain: float | None = option(
+        Number(high=1.0, metavar="SHARE"),
+        "Whoever finds the group of a person guesses a sensitive value right for at most this share of people more than from the file as "
+        "a whole; the column is blanked in the groups that give most away.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
     )
     keep: tuple[tuple[str, ...], ...] = option(
         Sets(), "Further marginals that must not change.", Group.KEPT, on=PLANNING, default=(), is_main=True
@@ -390,6 +416,11 @@ class ProtectConfig:
     def is_for_k_alone(self) -> bool:
         """Whether nothing but the least size of groups says which records are to be protected."""
         return self.k is not None and not self._ways() and self.swap_rate is None
+
+    @property
+    def limits_attributes(self) -> bool:
+        """Whether what groups give away about sensitive columns is to be lowered."""
+        return any(getattr(self, name) is not None for name in _OF_ATTRIBUTES)
 
     @property
     def has_target(self) -> bool:
@@ -701,8 +732,26 @@ class RunConfig:
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
         check_scenarios(self.scenarios, self.keys)
+        if self.protect is not None and self.protect.limits_attributes:
+            self._check_attributes(self.protect)
         if self.protect is not None and self.protect.swap_rate is not None:
             self._check_places(self.protect)
+
+    def _check_attributes(self, protect: ProtectConfig) -> None:
+        asked = next(f"--{name.replace('_', '-')}" for name in _OF_ATTRIBUTES if getattr(protect, name) is not None)
+        if not self.sensitive:
+            raise BadInput(
+                f"{asked} is about what groups give away; name the columns an intruder would like to learn with --sensitive."
+            )
+        for name in self.sensitive:
+            if name in protect.treat:
+                raise BadInput(
+                    f"'{name}' is both to be treated (--treat) and to be blanked where groups give it away ({asked}). Leave one of them out."
+                )
+            if any(name in names for names in protect.keep):
+                raise BadInput(
+                    f"'{name}' is in a table that is to be kept (--keep), but {asked} blanks its values. Leave one of them out."
+                )
 
     def _check_places(self, protect: ProtectConfig) -> None:
         if self.geography is None:

@@ -408,6 +408,9 @@ def _what_was_done(summary: RunSummary, plan: _Plan) -> dict[str, str]:
         for name, n in (swap.suppression.by_key if swap.suppression is not None else {}).items():
             if n:
                 done.setdefault(name, []).append("some values were made missing")
+        for target in swap.attribute_targets:
+            if target.blanked:
+                done.setdefault(target.column, []).append("some values were made missing")
     for one in () if summary.release is None else summary.release.treatments:
         done.setdefault(one.column, []).append(f"treated: {one.words}")
     for name in plan.renumbered:

@@ -22,7 +22,7 @@ from rarecell.machine.threads import side_by_side
 from rarecell.outcome.profile import DEFAULT, Profile
 from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.release import ReleaseSummary
-from rarecell.outcome.roles import GroupRisk
+from rarecell.outcome.roles import AttributeTarget, GroupRisk
 from rarecell.outcome.swap import IntruderSummary, KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
@@ -47,6 +47,7 @@ from rarecell.run.after import (
     together_after,
     together_before,
     told_after_blanks,
+    within_limits,
 )
 from rarecell.run.also_known import with_beyond
 from rarecell.run.assess import assessed
@@ -155,7 +156,8 @@ def choosing(config: RunConfig) -> ProtectConfig:
 class Draft:
     """A release that was made and compared with what had to stay the same; not yet judged or written.
 
-    ``columns`` are those outside the keys whose association with swapped keys is reported, ``around`` what stands beside the keys.
+    ``columns`` are those outside the keys whose association with swapped keys is reported, ``around`` what stands beside the keys,
+    ``targets`` what groups were to give away at most about sensitive columns.
     """
 
     plan: SwapPlan | FormalRelease
@@ -164,6 +166,7 @@ class Draft:
     columns: Columns
     treated: Treated
     around: ReleaseSummary
+    targets: tuple[AttributeTarget, ...] = ()
 
 
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
@@ -224,13 +227,14 @@ def _draft(
     release: Release,
     margins: tuple[MarginCheck, ...],
 ) -> Draft:
-    """Add to a release what happens beside its keys: columns that travel, treated columns, and what these give away."""
+    """Add to a release what happens beside its keys: columns that travel, treated and blanked columns, and what these give away."""
     columns = swaps.other_columns(found.data, release)
     if isinstance(plan, SwapPlan):
         release = release.with_travel(travelling(wanted, found, release, columns))
     treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
     around = around_keys(wanted, found.data, release, treated)
-    return Draft(plan, release, margins, columns, treated, around)
+    release, targets = within_limits(wanted, found, release)
+    return Draft(plan, release, margins, columns, treated, around, targets)
 
 
 def _protection(
@@ -268,7 +272,7 @@ def _judged_swaps(
     before_blanks, after = left
     plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release
     is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
-    stay = {name: column for name, column in draft.columns.items() if name not in set(release.columns)}
+    stay = {name: column for name, column in draft.columns.items() if name not in {*release.columns, *release.hidden}}
 
     def cost() -> SwapSummary:
         return swap_summary(
@@ -300,7 +304,8 @@ def _judged_swaps(
         keeps_model=planned.places is None,
         affected=most_affected(release),
         weighted=weighted_tables(found, plan),
-        attributes=attributes_after(found, release),
+        attributes=attributes_after(found, release, draft.targets),
+        attribute_targets=draft.targets,
         scenarios=scenarios_after(found, release, plan.task.distances),
         carried=tuple(travels.column for travels in release.travel.carried),
         left_behind=columns_left_behind(release),

@@ -81,7 +81,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
             and (config.strata not in config.keys or config.strata in {**config.coding, **config.recode}),
             wanted.records is not None,
             bool(wanted.formal),
-            wanted.suppress_rest or wanted.k is not None,
+            wanted.suppress_rest or wanted.k is not None or wanted.limits_attributes,
             bool(wanted.spare) or wanted.max_change is not None,
             wanted.released is not None,
             wanted.swap_rate is not None,
@@ -99,7 +99,7 @@ def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, 
     reasons = {
         "records by their row number": wanted.records is not None,
         "a formal release": bool(wanted.formal),
-        "values of single records to be blanked": wanted.suppress_rest or wanted.k is not None,
+        "values of single records to be blanked": wanted.suppress_rest or wanted.k is not None or wanted.limits_attributes,
     }
     asked = [reason for reason, applies in reasons.items() if applies]
     if asked:

@@ -75,6 +75,8 @@ def file_utility(
         if whole.is_complete:
             is_treated = name in treated.values
             after = treated.after[name].values if is_treated else _travelled(values, name, release, place, moved)
+        if name in release.hidden:
+            after = np.where(np.isin(whole.rows, release.hidden[name]), np.nan, after)
         columns[name] = values, after
     changes = mean_changes(keys, columns, weights)
     return told(changes, table, len(columns), limit=limit, is_sample=not whole.is_complete) if columns else None
@@ -215,6 +217,9 @@ def codes_after(
     for name, of_key in release.blanks.blanked.items():
         if name in names:
             after[np.isin(rows, release.blanks.rows[of_key]), names.index(name)] = -1
+    for name, hidden in release.hidden.items():
+        if name in names:
+            after[np.isin(rows, hidden), names.index(name)] = -1
     return after
 
 

@@ -273,6 +273,9 @@ def changes_of(release: Release, data: Microdata) -> Changes:
     for key, is_blank in release.blanks.blanked.items():
         levels = {str(level) for level in release.before.categories[release.before.keys.index(key)].levels}
         blanks[key] = Blanks(release.blanks.rows[is_blank], tuple(sorted(MISSING_WORDS - levels)))
+    for name, rows in release.hidden.items():
+        levels = {str(level) for level in data.column_codes([name])[1][0].levels}
+        blanks[name] = Blanks(rows, tuple(sorted(MISSING_WORDS - levels)))
     return Changes(places, values, blanks=blanks)
 
 

@@ -51,6 +51,9 @@ _FEW_LABELS = 60
 _LARGEST_HOUSEHOLD = 15
 """Few households have more members than this."""
 
+_FEWEST_HOUSEHOLDS, _MEAN_MEMBERS = 30, 8
+"""Columns number households if there are so many at least, with so many members on average at most."""
+
 _AT_ONCE = 100
 """Number of columns of a columnar file held in memory at once."""
 
@@ -155,11 +158,14 @@ def _with_household_of_two(
     if any(profile.role == "household" for profile in profiles):
         return profiles
     able = {profile.name for profile in profiles if profile.role in ("none", "strata", "key") and profile.levels > 1}
+    n_values = {name: int(of_column.max(initial=-1)) + 1 for name, of_column in codes.items()}
     pair = next(
         (
             (first, second)
             for first, second in combinations([name for name in codes if name in able], 2)
-            if number_households(np.stack([codes[first], codes[second]], axis=1))
+            # Two columns have no more combinations than the product of their values, which spares most pairs of a wide file.
+            if n_values[first] * n_values[second] >= max(_FEWEST_HOUSEHOLDS, n_records / _MEAN_MEMBERS)
+            and number_households(np.stack([codes[first], codes[second]], axis=1))
         ),
         (),
     )
@@ -175,8 +181,8 @@ def number_households(codes: NDArray[np.integer]) -> bool:
     groups = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
     size = np.bincount(groups)
     n_runs = 1 + int((np.diff(groups) != 0).sum())
-    is_small = 1.2 <= len(groups) / len(size) <= 8 and size[size > _LARGEST_HOUSEHOLD].sum() <= 0.02 * len(groups)
-    return bool(len(size) >= 30 and is_small and n_runs <= 1.02 * len(size))
+    is_small = 1.2 <= len(groups) / len(size) <= _MEAN_MEMBERS and size[size > _LARGEST_HOUSEHOLD].sum() <= 0.02 * len(groups)
+    return bool(len(size) >= _FEWEST_HOUSEHOLDS and is_small and n_runs <= 1.02 * len(size))
 
 
 def _declared(profile: ColumnProfile, codebook: Codebook) -> ColumnProfile:

@@ -90,7 +90,7 @@ def test_a_description_uses_the_codebook(people: Path, form: str) -> None:
     columns = {column.name: column for column in profile_file(people, codebook=codebook).columns}
     assert columns["V1"].role == "key"  # by its label
     assert columns["V1"].n_missing == 8
-    assert columns["V2"].examples == ("female", "male")
+    assert columns["V2"].examples == ("female (1)", "male (2)")
     assert (columns["V3"].role, columns["V4"].role) == ("key", "weight")
     assert {column.role for column in columns.values() if column.name != "V4"}.isdisjoint({"weight"})
 

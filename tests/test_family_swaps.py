@@ -173,7 +173,7 @@ def test_a_register_of_the_file_itself_links_every_unmoved_unique_household() ->
 
 
 def test_persons_who_change_places_alone_stop_the_release(sample: pa.Table, population: pa.Table, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--households"):
+    with pytest.raises(BadInput, match="households="):
         rc.protect(
             sample,
             keys=KEYS,

@@ -141,7 +141,7 @@ def test_the_advice_can_be_followed() -> None:
     frame = pa.table({"income": [i % 900 for i in range(1000)], "sex": [i % 2 for i in range(1000)]})
     with pytest.raises(IdentifyingKey) as told:
         rc.assess(frame, keys=["income", "sex"], population=100_000)
-    assert '--recode "income=20 groups"' in str(told.value)
+    assert "recode={'income': '20 groups'}" in str(told.value)
     found = rc.assess(frame, keys=["income", "sex"], population=100_000, recode={"income": "20 groups"}, model="single")
     assert {key.name: key.levels for key in found.summary.keys}["income"] == 20
 

@@ -231,10 +231,10 @@ def test_the_command_swaps_places_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"swap_rate": 0.1}, "--geography"),
+        ({"swap_rate": 0.1}, "geography="),
         ({"swap_rate": 0.1, "geography": "region", "top": 3}, "is given alone"),
         ({"swap_rate": 0.1, "geography": "region"}, "must be one of the keys"),
-        ({"similar": [["sex"]], "top": 3}, "give --swap-rate"),
+        ({"similar": [["sex"]], "top": 3}, "give swap_rate="),
         ({"swap_rate": 1.5, "geography": "region"}, "between 0 and 1"),
     ],
 )
@@ -252,7 +252,7 @@ def test_places_cannot_be_changed_without_areas(options: dict[str, Any], said: s
         ({"within": ["nope"]}, "There is no column 'nope'"),
         ({"analysis": {"wage": {"means": "nope by sex"}}}, "nope"),
         ({"released": "nowhere"}, "holds no protected file"),
-        ({"scenario": {"one": {"keys": ["age", "town"]}}}, "Add it to --keys"),
+        ({"scenario": {"one": {"keys": ["age", "town"]}}}, "Add it to keys="),
     ],
 )
 def test_what_is_not_there_is_told_before_anything_is_read(

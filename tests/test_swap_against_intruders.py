@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.datasets import census_sample
+from rarecell.datasets import census_population, census_sample
 from rarecell.intruder.nearest import moved_links, nearest_links
 from rarecell.intruder.register import Register
 from rarecell.release.release import Release
@@ -30,7 +30,7 @@ EDUCATION = census_sample()["education"].to_numpy()
 
 @cache
 def everybody() -> Register:
-    return Register.counted(_population(census_risk()[0]))
+    return Register.counted(_population(census_population(), census_risk()[0]))
 
 
 def found_nearby(plan: SwapPlan) -> float:

@@ -26,7 +26,7 @@ def test_recode_plan_release_compare(
     page.wait_for_selector("[data-keys-form]")
     page.get_by_label("Number of units the sample was drawn from").fill("50.000")
     # The simplest model, so that the walk is about pages and not about models.
-    page.get_by_text("More choices").click()
+    page.get_by_text("More choices", exact=True).click()
     page.get_by_label("Risk comes from").select_option("independence")
     page.get_by_role("button", name="Try coarser keys first").click(no_wait_after=True)
     page.wait_for_selector("[data-tried]", timeout=LONGEST_RUN)

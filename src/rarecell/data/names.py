@@ -171,8 +171,8 @@ def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str])
             near = nearest_names(unknown[0], keys)
             hint = f" Did you mean {' or '.join(repr(key) for key in near)}?" if near else ""
             raise BadInput(
-                f"Scenario '{name}' names '{unknown[0]}', which is not among the keys {', '.join(keys)}.{hint} Add it to --keys, or leave "
-                "--keys out: those of all scenarios together are then taken."
+                f"Scenario '{name}' names '{unknown[0]}', which is not among the keys {', '.join(keys)}.{hint} Add it to --keys; or "
+                "without --keys, those of all scenarios together are taken."
             )
         if len(set(known)) < len(known):
             raise BadInput(f"Scenario '{name}' names a key twice; name each once.")

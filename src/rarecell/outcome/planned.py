@@ -102,11 +102,11 @@ class ReleasePoint(Plain):
     values_changed: int
     hellinger_mean: float
     hellinger_max: float
-    association_kept: float | None
     correct_links: float
     population_uniques: float
     highest: float
     is_met: bool
+    association_kept: float | None = None
     means_moved: float | None = None
     means_moved_of: str = ""
     relation_moved: float | None = None

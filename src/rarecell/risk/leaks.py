@@ -338,18 +338,20 @@ def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in
     values = one.numbers[one.values[held]]
     known = np.stack([column.codes[held] >= 0 for column in numeric], axis=1)
     numbers = np.stack([c.numbers[c.codes[held]] for c in numeric if c.numbers is not None], axis=1)
-    with np.errstate(all="ignore"):
-        if in_logs:
+    if in_logs:
+        with np.errstate(all="ignore"):
             values, numbers = np.log(values), np.log(numbers)
-        numbers = np.where(known & np.isfinite(numbers), numbers, np.nan)
-        known = np.isfinite(numbers)
-        center, spread = np.nanmean(numbers, axis=0), np.nanstd(numbers, axis=0)
+    known &= np.isfinite(numbers)
+    # A column with no number at all, such as the logarithms of negative ones, has a sum of 0 here and is not usable.
+    n_known = np.maximum(known.sum(axis=0), 1)
+    center = np.where(known, numbers, 0.0).sum(axis=0) / n_known
+    spread = np.sqrt((np.where(known, numbers - center, 0.0) ** 2).sum(axis=0) / n_known)
     usable = (known.mean(axis=0) > 0.5) & np.isfinite(spread) & (spread > 0)
     has_value = np.isfinite(values)
     if usable.sum() < 2 or has_value.sum() < 4 * SHORTEST_RUN or np.ptp(values[has_value]) == 0:
         return
     values = np.where(has_value, values, 0.0)
-    design = np.where(usable & np.isfinite(numbers), (numbers - center) / np.where(usable, spread, 1.0), 0.0)
+    design = np.where(usable & known, (np.where(known, numbers, 0.0) - center) / np.where(usable, spread, 1.0), 0.0)
     rest, chosen = np.where(has_value, values - values[has_value].mean(), 0.0), list[int]()
     while len(chosen) < most:
         score = np.abs(design.T @ rest)

@@ -380,7 +380,8 @@ def household_risk(record_probability: ArrayLike, household: Sequence[Level] | A
     codes = _household_codes(labels)
     with np.errstate(divide="ignore"):
         log_safe = np.bincount(codes, weights=np.log1p(-np.minimum(probability, 1.0)), minlength=1)
-    return np.asarray(-np.expm1(log_safe)[codes], dtype=np.float64)
+    # Not −0 where no member is at risk.
+    return np.asarray((0.0 - np.expm1(log_safe))[codes], dtype=np.float64)
 
 
 def _household_codes(labels: Array) -> NDArray[np.int64]:

@@ -194,7 +194,7 @@ class RecordStory:
         parts += self.family
         if self.household_probability is not None:
             parts.append(
-                f"With probability {abs(self.household_probability):.3f} at least one member of its household is alone in the population."
+                f"With probability {self.household_probability:.3f} at least one member of its household is alone in the population."
             )
         if self.was_swapped is not None:
             parts.append(

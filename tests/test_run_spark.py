@@ -76,6 +76,8 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
     del summary["provenance"]
     # Records that stay on other machines are drawn to judge the columns beside the keys; which columns tell is the same.
     summary["swap"].pop("file", None)
+    # The model of keys and other columns draws as its levels come, which an engine returns in an order of its own.
+    summary["swap"]["beyond"] = [tuple(each["columns"]) for each in summary["swap"].get("beyond", [])]
     release = summary.get("release", {})
     release["leaks"] = sorted((leak["column"], leak["key"]) for leak in release.get("leaks", []))
     return {

@@ -63,6 +63,7 @@ OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
 UNDER_CONDITIONS = {
     *("input", "keys", "population", "strata", "populations", "weight", "sql", "spark_table", "scenario", "household", "similar"),
     "key_error",
+    *("l_diversity", "t_closeness", "max_guess_gain"),
     *(
         "records",
         "risk_above",
@@ -123,6 +124,12 @@ def configs(draw: st.DrawFn) -> RunConfig:
         run["scenario"] = {draw(NAMES): {"keys": [keys[0]]}}
     if draw(st.booleans()) and "register" not in run:
         run["key_error"] = draw(st.dictionaries(st.sampled_from([*keys, "*"]), st.floats(0, 0.99), min_size=1))
+    if protect is not None and draw(st.booleans()):
+        run["sensitive"] = ("longer-than-other-names",)
+        limits = [
+            option for option in options_of(ProtectConfig) if option.name in ("l_diversity", "t_closeness", "max_guess_gain")
+        ]
+        protect = replace(protect, **{option.name: draw(value_of(option)) for option in limits})
     return RunConfig(input=draw(NAMES), keys=keys, population=draw(st.integers(1, 10**12)), protect=protect, **run)
 
 
@@ -159,7 +166,7 @@ def test_a_configuration_survives_a_command_line(config: RunConfig) -> None:
 def test_an_option_by_itself_survives_both(name: str, data: st.DataObject) -> None:
     option = next(option for owner in (RunConfig, ProtectConfig) for option in options_of(owner) if option.name == name)
     value = data.draw(value_of(option))
-    config = RunConfig(input="a.csv", keys=("a",), population=10, geography="b", protect=ProtectConfig())
+    config = RunConfig(input="a.csv", keys=("a",), population=10, geography="b", sensitive=("c",), protect=ProtectConfig())
     is_of_run = any(option.name == name for option in options_of(RunConfig))
     config = replace(config, **{name: value}) if is_of_run else replace(config, protect=ProtectConfig(**{name: value}))
     assert RunConfig.from_toml(config.to_toml()) == config

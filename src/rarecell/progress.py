@@ -2,7 +2,8 @@
 
 The library calls a :class:`Progress`; the command line shows it in a line, the app polls it, and by default nobody
 listens. Stages form a tree: a stage that starts while another is open is a step of it. Work that can take more than a
-second calls :func:`checkpoint` between its steps.
+second calls :func:`checkpoint` between its steps. An assessment tells its first number and its verdict as soon as it knows them;
+whoever has the verdict may end it there, without the advice that is still being computed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,15 @@ class Progress(Protocol):
     def cancelled(self) -> bool:
         """Whether the user wants the work to stop."""
 
+    def answer(self, sentence: str, *, is_verdict: bool = False) -> None:
+        """Learn what is known before the work ends: a first number, later the verdict."""
+
+    def ends_early(self) -> bool:
+        """Whether the user has the verdict and wants the work to end without the rest of its advice."""
+
 
 class SilentProgress:
-    """Ignores every report and never cancels."""
+    """Ignores every report, never cancels, and waits for all advice."""
 
     def start(self, stage: str, total: float | None = None) -> None:
         pass
@@ -47,6 +54,12 @@ class SilentProgress:
         pass
 
     def cancelled(self) -> bool:
+        return False
+
+    def answer(self, sentence: str, *, is_verdict: bool = False) -> None:
+        pass
+
+    def ends_early(self) -> bool:
         return False
 
 
@@ -61,6 +74,13 @@ class OnlyCancelled(SilentProgress):
 
     def cancelled(self) -> bool:
         return self._progress.cancelled()
+
+
+class _UntilEnough(OnlyCancelled):
+    """Passes on that the user wants to stop, or has enough and does not wait for advice."""
+
+    def cancelled(self) -> bool:
+        return self._progress.cancelled() or self._progress.ends_early()
 
 
 def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
@@ -148,7 +168,9 @@ class Stage(StrEnum):
     FAMILIES = "families"
     JUDGEMENT = "judgement"
     CHECKS = "checks"
+    ADVICE = "advice"
     KEY_COSTS = "key_costs"
+    ESTIMATORS = "estimators"
     INTERVAL = "interval"
     TRUTH = "truth"
     PLAN = "plan"
@@ -166,15 +188,17 @@ class Stage(StrEnum):
 _LABELS = {
     Stage.READING: "reading and counting",
     Stage.RESOLUTIONS: "choosing resolutions",
-    Stage.MODELS: "searching for the model",
+    Stage.MODELS: "fitting the model",
     Stage.SEARCH: "searching for the best model",
     Stage.UNSAFE: "unsafe combinations",
     Stage.RISK: "risk of every record",
     Stage.ROLES: "areas, groups, scenarios and register",
     Stage.FAMILIES: "risk of every household",
-    Stage.JUDGEMENT: "interval, checks and comparisons",
+    Stage.JUDGEMENT: "best model, interval and checks",
     Stage.CHECKS: "checks of fit",
+    Stage.ADVICE: "what each key costs, other estimators",
     Stage.KEY_COSTS: "what each key costs",
+    Stage.ESTIMATORS: "other estimators",
     Stage.INTERVAL: "interval",
     Stage.TRUTH: "counting the population",
     Stage.PLAN: "planning the swaps",
@@ -194,21 +218,22 @@ def label_of(stage: str) -> str:
 class Stages:
     """Times the stages of a run and reports them to whoever watches.
 
-    ``seconds`` holds the time of every stage. Stages that run side by side lie inside another one, whose time is wall-clock time.
+    ``seconds`` holds the time of every stage. Stages that run side by side lie inside another one, whose time is wall-clock time;
+    ``processor_seconds`` holds what all cores together spent on each of these outer stages.
     """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.seconds: dict[Stage, float] = {}
+        self.processor_seconds: dict[Stage, float] = {}
 
     @contextlib.contextmanager
     def stage(self, stage: Stage) -> Iterator[None]:
         checkpoint(self.progress, stage.label)
-        self.progress.start(stage)
-        started = time.perf_counter()
-        yield
-        self._add(stage, started)
-        self.progress.done()
+        with self._timed(stage):
+            self.progress.start(stage)
+            yield
+            self.progress.done()
 
     def together(
         self, outer: Stage, work: Mapping[Stage, Callable[[Progress], Any]], *, shown: Stage | None = None
@@ -217,22 +242,44 @@ class Stages:
 
         Observers see how many are finished, or the steps of the stage that is ``shown`` because it takes longest.
         """
-        checkpoint(self.progress, outer.label)
-        self.progress.start(outer, None if shown else len(work))
-        outer_started = time.perf_counter()
 
-        def one(stage: Stage, task: Callable[[Progress], Any]) -> Any:
+        def result(stage: Stage, task: Callable[[Progress], Any]) -> Any:
             started = time.perf_counter()
-            found = task(self.progress if stage is shown else OnlyCancelled(self.progress))
+            made = task(self.progress if stage is shown else OnlyCancelled(self.progress))
             self._add(stage, started)
             if shown is None:
                 self.progress.advance(1)
-            return found
+            return made
 
-        found = on_all_cores(one, list(work.items()))
-        self._add(outer, outer_started)
-        self.progress.done()
-        return tuple(found)
+        checkpoint(self.progress, outer.label)
+        with self._timed(outer):
+            self.progress.start(outer, None if shown else len(work))
+            results = on_all_cores(result, list(work.items()))
+            self.progress.done()
+        return tuple(results)
+
+    def advice(self, outer: Stage, work: Mapping[Stage, Callable[[Progress], Any]]) -> tuple[Any, ...]:
+        """Run stages as :meth:`together` does; None in place of what a user who has the verdict did not wait for."""
+
+        def unless_enough(task: Callable[[Progress], Any]) -> Callable[[Progress], Any]:
+            def result(_: Progress) -> Any:
+                try:
+                    return task(_UntilEnough(self.progress))
+                except Cancelled:
+                    if self.progress.cancelled():
+                        raise
+                    return None
+
+            return result
+
+        return self.together(outer, {stage: unless_enough(task) for stage, task in work.items()})
+
+    @contextlib.contextmanager
+    def _timed(self, outer: Stage) -> Iterator[None]:
+        started, processor = time.perf_counter(), time.process_time()
+        yield
+        self._add(outer, started)
+        self.processor_seconds[outer] = self.processor_seconds.get(outer, 0.0) + time.process_time() - processor
 
     def _add(self, stage: Stage, started: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started

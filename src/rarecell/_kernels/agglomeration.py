@@ -83,27 +83,48 @@ def _merge_neighbours(joint, totals, n_others, following, before, loss, merges):
             _put(loss, n_leaves, before[a], _loss(joint, totals, n_others, before[a], a))
 
 
-@njit(cache=True)
-def merge_any(joint, totals, n_others):
+def merge_any(joint: Array, totals: Array, n_others: float) -> NDArray[np.int64]:
     """Merges of unordered levels, in the form of :func:`merge_neighbours`."""
+    n = len(totals)
+    root = np.zeros(1, dtype=np.int64)
+    return np.asarray(merge_within(joint, totals, n_others, np.zeros(n, dtype=np.int64), root, np.full(1, n), False))
+
+
+@njit(cache=True)
+def merge_within(joint, totals, n_others, home, above, n_inside, neighbours_only):
+    """Merges that leave no node of a tree half merged with another, in the form of :func:`merge_neighbours`.
+
+    ``home`` is the smallest node around each level, ``above`` the node around each node, and ``n_inside`` the number of levels
+    and nodes directly inside each; node 0 is around everything. Two groups are merged only if the same node is around them. A node
+    whose groups have all been merged is a group itself, with the next larger node around it. All three arrays are overwritten.
+    """
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
     is_alive = np.ones(n, dtype=np.bool_)
+    last = np.arange(n)
     loss = np.full((n, n), np.inf)
     for a in range(n):
         for b in range(a + 1, n):
-            loss[a, b] = _loss(joint, totals, n_others, a, b)
+            if home[a] == home[b] and not (neighbours_only and b != a + 1):
+                loss[a, b] = _loss(joint, totals, n_others, a, b)
     for t in range(n - 1):
         position = int(np.argmin(loss))
         a, b = position // n, position % n
         merges[t, 0], merges[t, 1] = a, b
         _join(joint, totals, a, b)
         is_alive[b] = False
+        last[a] = last[b] if last[b] > last[a] else last[a]
+        node = home[a]
+        n_inside[node] -= 1
+        if n_inside[node] == 1 and node > 0:
+            home[a] = above[node]
         for c in range(n):
             loss[b, c] = loss[c, b] = np.inf
         for c in range(n):
             if is_alive[c] and c != a:
-                loss[min(a, c), max(a, c)] = _loss(joint, totals, n_others, a, c)
+                low, high = (a, c) if a < c else (c, a)
+                may = home[low] == home[high] and not (neighbours_only and last[low] + 1 != high)
+                loss[low, high] = _loss(joint, totals, n_others, low, high) if may else np.inf
     return merges
 
 

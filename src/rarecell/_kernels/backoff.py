@@ -63,7 +63,7 @@ def tally(pairs, n_pairs, contexts, n_contexts, counts):
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out(of_pair, of_context, n_values, shorter, strength, power, discount, found):
+def leave_one_out(of_pair, of_context, n_values, shorter, strength, power, discount, left_out):
     """Log-likelihood of every record given all others, and the probability of each pair's value without one of its records.
 
     ``shorter`` is that probability in the next shorter context, which counts as ``strength`` records, or with a ``power``
@@ -75,7 +75,7 @@ def leave_one_out(of_pair, of_context, n_values, shorter, strength, power, disco
         weight = strength if power == 0.0 else strength * np.sqrt(others)
         own = _own_part(of_pair[i], n_values[i], shorter[i], discount)
         p = (own + weight * shorter[i]) / (others + weight) if others > 0.0 else shorter[i]
-        found[i] = p
+        left_out[i] = p
         total += of_pair[i] * np.log(p)
     return total
 

@@ -67,10 +67,10 @@ def fold_column(keys: IntArray, column: IntArray, n_levels: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def recode(codes: IntArray, new_code: IntArray, found: IntArray) -> None:
-    """Write the new code of each code to ``found``."""
+def recode(codes: IntArray, new_code: IntArray, recoded: IntArray) -> None:
+    """Write the new code of each code to ``recoded``."""
     for record in range(codes.size):
-        found[record] = new_code[codes[record]]
+        recoded[record] = new_code[codes[record]]
 
 
 @njit(cache=True, nogil=True)
@@ -189,14 +189,14 @@ class CellIndex:
         columns = _columns(codes)
         n_records = columns[0].size
         if self._fits:
-            keys, found = np.zeros(n_records, dtype=np.int64), np.empty(n_records, dtype=np.int64)
+            keys, cell = np.zeros(n_records, dtype=np.int64), np.empty(n_records, dtype=np.int64)
             _fold(keys, columns, self._levels)
 
             def find_slice(_: int, part: slice) -> None:
-                find_slots(keys[part], self._keys, self._slots, found[part])
+                find_slots(keys[part], self._keys, self._slots, cell[part])
 
             _in_threads(find_slice, _slices(n_records))
-            return found
+            return cell
         both = [np.concatenate([cells, column]) for cells, column in zip(_columns(self._cells), columns, strict=True)]
         merged, _, position = collapse_records(both, self._levels)
         cell_of_merged = np.full(len(merged) + 1, -1, dtype=np.int64)

@@ -50,19 +50,19 @@ def key_distance(nearness, k, a, b):
 
 
 @borrowing
-def distance(nearness, one, other, moved):
+def distance(nearness, first, second, moved):
     """Weighted distance between two rows on the keys of ``moved``."""
     total = 0.0
     for k in range(len(nearness.kind)):
         if moved & bit(k) != ZERO:
-            total += key_distance(nearness, k, one[k], other[k])
+            total += key_distance(nearness, k, first[k], second[k])
     return total
 
 
 @njit(cache=True)
 def distances(nearness, codes, pairs, moved):
     """:func:`distance` for many pairs of rows of ``codes``."""
-    found = np.empty(len(pairs))
+    apart = np.empty(len(pairs))
     for p in range(len(pairs)):
-        found[p] = distance(nearness, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
-    return found
+        apart[p] = distance(nearness, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
+    return apart

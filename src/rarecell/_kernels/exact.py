@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.compiled import njit
 
 
-class Links(NamedTuple):
+class BlockLinks(NamedTuple):
     """How the blocks of the admissible closed sets are linked; sets are sorted by level sum.
 
     ``block[c]`` is the first state of set c. For its j-th open key, ``raised[c, j]`` is c raised there (−1: not
@@ -46,7 +46,7 @@ class Links(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def attach(
-    links: Links, q: NDArray[np.float64], e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]
+    links: BlockLinks, q: NDArray[np.float64], e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]
 ) -> None:
     """Compute h for the states of remainder ``rho`` of ``sets`` of one level sum: the best separator for each rest."""
     for c in sets:
@@ -66,7 +66,7 @@ def attach(
 
 
 @njit(cache=True, nogil=True)
-def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], rho: int, c: int, j: int) -> None:
+def _raise_at(links: BlockLinks, e: NDArray[np.float64], best: NDArray[np.float64], rho: int, c: int, j: int) -> None:
     """Update ``best`` with what each rest is worth when the next clique is larger than c at its j-th open key."""
     raised = links.raised[c, j]
     kind = links.kind[raised]
@@ -86,7 +86,9 @@ def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], r
 
 
 @njit(cache=True, nogil=True)
-def _lower_at(links: Links, h: NDArray[np.float64], best: NDArray[np.float64], own: NDArray[np.uint32], c: int, x: int) -> None:
+def _lower_at(
+    links: BlockLinks, h: NDArray[np.float64], best: NDArray[np.float64], own: NDArray[np.uint32], c: int, x: int
+) -> None:
     """Update ``best`` with what each rest is worth when its separator is smaller than c at key x."""
     lowered = links.lowered[c, x]
     of_lowered = h[links.block[lowered] : links.block[lowered] + (1 << links.n_open[lowered])]
@@ -104,7 +106,9 @@ def _lower_at(links: Links, h: NDArray[np.float64], best: NDArray[np.float64], o
 
 
 @njit(cache=True, nogil=True)
-def keep_together(links: Links, h: NDArray[np.float64], together: NDArray[np.uint32], rho: int, sets: NDArray[np.int64]) -> None:
+def keep_together(
+    links: BlockLinks, h: NDArray[np.float64], together: NDArray[np.uint32], rho: int, sets: NDArray[np.int64]
+) -> None:
     """Exclude rests that separate open keys which must meet in a clique; ``together[c, j]`` are those for the j-th."""
     for c in sets:
         kind = links.kind[c]
@@ -116,7 +120,7 @@ def keep_together(links: Links, h: NDArray[np.float64], together: NDArray[np.uin
 
 
 @njit(cache=True, nogil=True)
-def divide(links: Links, e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]) -> None:
+def divide(links: BlockLinks, e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]) -> None:
     """Compute e for the states of remainder ``rho`` of ``sets``: the best division of the rest into components."""
     one = np.uint64(1)
     zero = np.uint64(0)

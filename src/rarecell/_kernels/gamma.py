@@ -31,19 +31,19 @@ def digamma(x):
 @njit(cache=True, nogil=True)
 def digammas(x):
     """ψ of each number of an array of positive numbers."""
-    found = np.empty(len(x))
+    values = np.empty(len(x))
     for i in range(len(x)):
-        found[i] = digamma(x[i])
-    return found
+        values[i] = digamma(x[i])
+    return values
 
 
 @njit(cache=True, nogil=True)
 def log_gammas(x):
     """log Γ of each number of an array of positive numbers."""
-    found = np.empty(len(x))
+    values = np.empty(len(x))
     for i in range(len(x)):
-        found[i] = math.lgamma(x[i])
-    return found
+        values[i] = math.lgamma(x[i])
+    return values
 
 
 @njit(cache=True, nogil=True)
@@ -69,20 +69,20 @@ def beta_log_moments(mean, rest, variance):
     ``rest`` is 1 − mean. It is given and not computed: where the mean is nearly one, the difference would lose its digits
     and even its sign.
     """
-    found = np.zeros((len(mean), 3))
+    moments = np.zeros((len(mean), 3))
     for i in range(len(mean)):
         if rest[i] <= 0.0:
             continue
-        found[i, 0] = np.log(mean[i]) if mean[i] < 0.5 else np.log1p(-rest[i])
+        moments[i, 0] = np.log(mean[i]) if mean[i] < 0.5 else np.log1p(-rest[i])
         if variance[i] <= 0.0:
-            found[i, 1] = found[i, 0]
+            moments[i, 1] = moments[i, 0]
             continue
         mass = max(mean[i] * rest[i] / variance[i] - 1.0, 1e-9)
         own = mean[i] * mass
-        found[i, 1] = digamma(own) - digamma(mass)
+        moments[i, 1] = digamma(own) - digamma(mass)
         # Rounding may take the difference of two nearly equal numbers below zero; a variance may not be negative.
-        found[i, 2] = max(trigamma_and_slope(own)[0] - trigamma_and_slope(mass)[0], 0.0)
-    return found
+        moments[i, 2] = max(trigamma_and_slope(own)[0] - trigamma_and_slope(mass)[0], 0.0)
+    return moments
 
 
 @njit(cache=True, nogil=True)

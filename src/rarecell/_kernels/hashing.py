@@ -67,12 +67,12 @@ def fill_slots(keys, slots):
 
 
 @njit(cache=True, nogil=True)
-def find_slots(wanted, keys, slots, found):
-    """The position of each ``wanted`` value among the ``keys`` of a table; −1 where it is negative or not among them."""
-    for i in range(len(wanted)):
-        found[i] = -1
-        if wanted[i] >= 0:
-            found[i] = slots[slot_of_position(slots, keys, wanted[i])]
+def find_slots(asked, keys, slots, position):
+    """The position of each ``asked`` value among the ``keys`` of a table; −1 where it is negative or not among them."""
+    for i in range(len(asked)):
+        position[i] = -1
+        if asked[i] >= 0:
+            position[i] = slots[slot_of_position(slots, keys, asked[i])]
 
 
 @njit(cache=True, nogil=True)
@@ -89,11 +89,20 @@ def number_distinct(keys, slots, distinct, number):
     return n_distinct
 
 
+_DENSE = 4
+"""Keys lie close together if there could be at most this many times as many as there are."""
+
+
 def sorted_distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """The distinct keys in increasing order, where each stands first, and which of them each key is, as ``np.unique`` has them.
 
-    Only the distinct keys are sorted, so that it is several times as fast where keys repeat.
+    Where the keys lie close together, they are marked on a line and nothing is sorted; elsewhere only the distinct keys are. Both are
+    several times as fast where keys repeat.
     """
+    if len(keys):
+        least, most = int(keys.min()), int(keys.max())
+        if most - least < _DENSE * len(keys):
+            return _marked(keys - least, least, most - least + 1)
     distinct, number = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int32)
     n_distinct = number_distinct(keys, free_slots(len(keys)), distinct, number)
     order = np.argsort(distinct[:n_distinct])
@@ -105,13 +114,24 @@ def sorted_distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray
     return distinct[order], first, number
 
 
+def _marked(at: NDArray[np.int64], least: int, n_marks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """:func:`sorted_distinct` of keys that are ``at`` places after the least key, on a line with a mark for each key there may be."""
+    first = np.full(n_marks, -1, dtype=np.int64)
+    # Assigned from the last to the first, so that the first stays.
+    first[at[::-1]] = np.arange(len(at) - 1, -1, -1)
+    occurring = np.flatnonzero(first >= 0)
+    number = np.empty(n_marks, dtype=np.int32)
+    number[occurring] = np.arange(len(occurring), dtype=np.int32)
+    return occurring + least, first[occurring], number[at]
+
+
 # In which occupied cell is a row of codes?
 #
 # A cell's hash is a sum of random numbers, one for each level of each key, so that the hash of a row after an exchange follows
 # from its old one with one step per exchanged key.
 
 
-class Cells(NamedTuple):
+class HashedCells(NamedTuple):
     """The occupied cells as a hash table; ``is_closed`` marks those that no swap may enter."""
 
     slots: NDArray[np.int64]
@@ -134,20 +154,20 @@ def mixed(number):
 @njit(cache=True)
 def mixed_many(numbers, salt):
     """:func:`mixed` of each number, in the stream ``salt``."""
-    found = np.empty(len(numbers), dtype=np.uint64)
+    hashed = np.empty(len(numbers), dtype=np.uint64)
     for k in range(len(numbers)):
-        found[k] = mixed(np.uint64(numbers[k]) ^ mixed(np.uint64(salt)))
-    return found
+        hashed[k] = mixed(np.uint64(numbers[k]) ^ mixed(np.uint64(salt)))
+    return hashed
 
 
 @njit(cache=True)
 def hash_rows(codes, mixing, start):
     """Sum of the random numbers of a row's levels, over the first ``len(start)`` columns."""
-    found = np.zeros(codes.shape[0], dtype=np.uint64)
+    hashed = np.zeros(codes.shape[0], dtype=np.uint64)
     for row in range(codes.shape[0]):
         for k in range(len(start)):
-            found[row] += mixing[start[k] + codes[row, k]]
-    return found
+            hashed[row] += mixing[start[k] + codes[row, k]]
+    return hashed
 
 
 @borrowing
@@ -160,7 +180,7 @@ def find_cell(cells, hashed):
 @njit(cache=True)
 def find_cells(cells, hashed):
     """:func:`find_cell` for many hashes."""
-    found = np.empty(len(hashed), dtype=np.int64)
+    cell = np.empty(len(hashed), dtype=np.int64)
     for k in range(len(hashed)):
-        found[k] = find_cell(cells, hashed[k])
-    return found
+        cell[k] = find_cell(cells, hashed[k])
+    return cell

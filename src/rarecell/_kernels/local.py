@@ -33,7 +33,7 @@ TIE = 1e-9
 """A move that gains as much as the best so far, up to rounding, does not replace it."""
 
 
-class Vertices(NamedTuple):
+class VertexMasks(NamedTuple):
     """The vertices of a table: key, levels, and masks of each vertex with all coarser or all finer ones of its key."""
 
     key: NDArray[np.int64]
@@ -54,7 +54,7 @@ class SetScores(NamedTuple):
     limits: NDArray[np.float64]
 
 
-class Missing(NamedTuple):
+class NeededScores(NamedTuple):
     """Sets whose score is needed, and the most each could gain; ``n`` holds how many there are and how many found no room."""
 
     masks: NDArray[np.uint64]
@@ -84,16 +84,16 @@ def insert(
 
 
 @njit(cache=True, nogil=True)
-def lookup(masks: NDArray[np.uint64], values: NDArray[np.float64], wanted: NDArray[np.uint64]) -> NDArray[np.float64]:
+def lookup(masks: NDArray[np.uint64], values: NDArray[np.float64], sets: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Scores of the wanted sets, NaN where they are not known."""
-    found = np.empty(wanted.shape[0])
-    for i in range(wanted.shape[0]):
-        found[i] = values[slot_of(masks, values, wanted[i])]
-    return found
+    scores = np.empty(sets.shape[0])
+    for i in range(sets.shape[0]):
+        scores[i] = values[slot_of(masks, values, sets[i])]
+    return scores
 
 
 @njit(cache=True, nogil=True)
-def reduce_mask(vertices: Vertices, mask: np.uint64) -> np.uint64:
+def reduce_mask(vertices: VertexMasks, mask: np.uint64) -> np.uint64:
     """Keep only the finest vertex of each key."""
     kept = mask
     rest = mask
@@ -105,7 +105,7 @@ def reduce_mask(vertices: Vertices, mask: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def n_cells(vertices: Vertices, reduced: np.uint64) -> float:
+def n_cells(vertices: VertexMasks, reduced: np.uint64) -> float:
     """Number of possible cells of a reduced set."""
     product = 1.0
     rest = reduced
@@ -116,7 +116,7 @@ def n_cells(vertices: Vertices, reduced: np.uint64) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _need(missing: Missing, mask: np.uint64, bound: float) -> None:
+def _need(missing: NeededScores, mask: np.uint64, bound: float) -> None:
     if missing.n[0] < missing.masks.shape[0]:
         missing.masks[missing.n[0]] = mask
         missing.bounds[missing.n[0]] = bound
@@ -126,7 +126,7 @@ def _need(missing: Missing, mask: np.uint64, bound: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _score(scores: SetScores, missing: Missing, reduced: np.uint64) -> float:
+def _score(scores: SetScores, missing: NeededScores, reduced: np.uint64) -> float:
     """q of a reduced set; NaN, and named in ``missing``, when it is not known."""
     value = scores.values[slot_of(scores.masks, scores.values, reduced)]
     if np.isnan(value):
@@ -136,7 +136,7 @@ def _score(scores: SetScores, missing: Missing, reduced: np.uint64) -> float:
 
 @njit(cache=True, nogil=True)
 def change_of_joining(
-    vertices: Vertices, scores: SetScores, missing: Missing, parts: tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+    vertices: VertexMasks, scores: SetScores, missing: NeededScores, parts: tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 ) -> float:
     """q(whole) + q(S) − q(one side) − q(other side) of ``parts`` (whole, S, one side, other side).
 
@@ -145,20 +145,26 @@ def change_of_joining(
     """
     penalty = scores.limits[0]
     whole = reduce_mask(vertices, parts[0])
-    separator, one, other = reduce_mask(vertices, parts[1]), reduce_mask(vertices, parts[2]), reduce_mask(vertices, parts[3])
-    q_separator, q_one, q_other = _score(scores, missing, separator), _score(scores, missing, one), _score(scores, missing, other)
+    separator, side, opposite = reduce_mask(vertices, parts[1]), reduce_mask(vertices, parts[2]), reduce_mask(vertices, parts[3])
+    q_separator, q_side, q_opposite = (
+        _score(scores, missing, separator),
+        _score(scores, missing, side),
+        _score(scores, missing, opposite),
+    )
     q_whole = scores.values[slot_of(scores.masks, scores.values, whole)]
-    change = q_whole + q_separator - q_one - q_other
-    if not np.isnan(q_whole) or np.isnan(q_separator + q_one + q_other):
+    change = q_whole + q_separator - q_side - q_opposite
+    if not np.isnan(q_whole) or np.isnan(q_separator + q_side + q_opposite):
         return float(change)
     bound = np.inf
     if not np.isnan(penalty):
         # n times the conditional information is at most n times either conditional entropy.
         cells_separator = n_cells(vertices, separator)
-        cells_one, cells_other = n_cells(vertices, one), n_cells(vertices, other)
-        entropy_one = q_separator - q_one + penalty * (cells_separator - cells_one)
-        entropy_other = q_separator - q_other + penalty * (cells_separator - cells_other)
-        bound = min(entropy_one, entropy_other) - penalty * (n_cells(vertices, whole) + cells_separator - cells_one - cells_other)
+        cells_side, cells_opposite = n_cells(vertices, side), n_cells(vertices, opposite)
+        entropy_side = q_separator - q_side + penalty * (cells_separator - cells_side)
+        entropy_opposite = q_separator - q_opposite + penalty * (cells_separator - cells_opposite)
+        bound = min(entropy_side, entropy_opposite) - penalty * (
+            n_cells(vertices, whole) + cells_separator - cells_side - cells_opposite
+        )
         if bound <= 0.0:
             return -np.inf
     _need(missing, whole, bound)
@@ -166,7 +172,7 @@ def change_of_joining(
 
 
 @njit(cache=True, nogil=True)
-def is_legal(nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], u: int, v: int, allowed: int) -> bool:
+def is_legal(nb: NDArray[np.uint64], vertices: VertexMasks, limits: NDArray[np.float64], u: int, v: int, allowed: int) -> bool:
     """Whether the move (u, v) is allowed and keeps the graph chordal and its cliques within the limits."""
     common = nb[u] & nb[v]
     if nb[u] & bit(v) != ZERO:
@@ -181,7 +187,7 @@ def is_legal(nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.floa
 
 @njit(cache=True, nogil=True)
 def change_of_move(
-    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, u: int, v: int, allowed: int
+    nb: NDArray[np.uint64], vertices: VertexMasks, scores: SetScores, missing: NeededScores, u: int, v: int, allowed: int
 ) -> float:
     """Score change of the move (u, v); −inf when it is not legal or not allowed, NaN when a score is missing."""
     if not is_legal(nb, vertices, scores.limits, u, v, allowed):
@@ -201,7 +207,7 @@ def change_of_move(
 
 
 @njit(cache=True, nogil=True)
-def value_of(nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing) -> float:
+def value_of(nb: NDArray[np.uint64], vertices: VertexMasks, scores: SetScores, missing: NeededScores) -> float:
     """Score of a whole graph, summed over its cliques less its separators; NaN when a score is missing."""
     cliques, separators = cliques_and_separators(nb)
     total = 0.0
@@ -213,7 +219,7 @@ def value_of(nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, miss
 
 
 @njit(cache=True, nogil=True)
-def make_move(nb: NDArray[np.uint64], vertices: Vertices, u: int, v: int) -> None:
+def make_move(nb: NDArray[np.uint64], vertices: VertexMasks, u: int, v: int) -> None:
     """Join or part u and v in place, with their coarser or finer vertices."""
     is_joined = nb[u] & bit(v) != ZERO
     side_u = vertices.with_finer[u] if is_joined else vertices.with_coarser[u]
@@ -227,7 +233,7 @@ def make_move(nb: NDArray[np.uint64], vertices: Vertices, u: int, v: int) -> Non
 
 @njit(cache=True, nogil=True)
 def best_move(
-    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, allowed: int, least: float
+    nb: NDArray[np.uint64], vertices: VertexMasks, scores: SetScores, missing: NeededScores, allowed: int, least: float
 ) -> tuple[int, int, float]:
     """The legal move with the largest change above ``least``, ties to the first pair; (−1, −1, least) when there is none.
 
@@ -254,7 +260,12 @@ def best_move(
 
 @njit(cache=True, nogil=True)
 def climb(
-    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, allowed: int, changes: NDArray[np.float64]
+    nb: NDArray[np.uint64],
+    vertices: VertexMasks,
+    scores: SetScores,
+    missing: NeededScores,
+    allowed: int,
+    changes: NDArray[np.float64],
 ) -> tuple[int, bool]:
     """Make the best move again and again, in place; returns the number of moves made and whether none improves.
 
@@ -274,7 +285,7 @@ def climb(
 
 @njit(cache=True, nogil=True)
 def shake(
-    nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], draws: NDArray[np.int64], n_moves: int
+    nb: NDArray[np.uint64], vertices: VertexMasks, limits: NDArray[np.float64], draws: NDArray[np.int64], n_moves: int
 ) -> None:
     """Make the first ``n_moves`` legal moves among those drawn, in place; each row of ``draws`` is a pair of vertices."""
     made = 0

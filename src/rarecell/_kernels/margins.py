@@ -120,12 +120,12 @@ def unpack(keys, strides, columns, begins, levels, rows):
 
 
 @njit(cache=True, nogil=True)
-def rank_dense(keys, distinct, rank, found):
+def rank_dense(keys, distinct, rank, position):
     """Position of each key among the ``distinct`` ones, −1 for others. ``rank`` starts with −1 for every possible key."""
     for k in range(len(distinct)):
         rank[distinct[k]] = k
     for i in range(len(keys)):
-        found[i] = rank[keys[i]]
+        position[i] = rank[keys[i]]
 
 
 @njit(cache=True, nogil=True)

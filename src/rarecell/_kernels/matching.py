@@ -1,4 +1,4 @@
-"""Least-cost assignment of bidders to objects with capacities, over sparse lists, and pairs made from chains.
+"""Least-cost assignment: of bidders to objects with capacities, over sparse lists; of rows to columns, over a whole table.
 
 Auction algorithm (Bertsekas 1988) in its asymmetric form: prices start at 0 and an object has a positive price only when
 it is full, so leftover objects cost nothing. Every bidder can stay without an object at a penalty of its own.
@@ -45,11 +45,11 @@ class Served(NamedTuple):
 @njit(cache=True)
 def _lowest(bids, start, end):
     """Position of the lowest of some bids."""
-    found = start
+    lowest = start
     for slot in range(start + 1, end):
-        if bids[slot] < bids[found]:
-            found = slot
-    return found
+        if bids[slot] < bids[lowest]:
+            lowest = slot
+    return lowest
 
 
 @njit(cache=True)
@@ -138,8 +138,8 @@ def _pair_from(chain, is_cycle, skip, mate):
         if not is_cycle and place == skip:
             place += 1
             continue
-        one, other = chain[place % n], chain[(place + 1) % n]
-        mate[one], mate[other] = other, one
+        first, second = chain[place % n], chain[(place + 1) % n]
+        mate[first], mate[second] = second, first
         place += 2
 
 
@@ -400,3 +400,49 @@ def pair_up(waiting, group_of, start, members, area, is_used, partner):
                 partner[w], partner[unit] = unit, w
                 is_used[w], is_used[unit] = True, True
                 break
+
+
+@njit(cache=True, nogil=True)
+def assign(cost):
+    """The column of each row in an assignment of the smallest total cost; there are at least as many columns as rows.
+
+    Rows are added one at a time by a shortest augmenting path over reduced costs cost − u − v, which stay non-negative
+    (Kuhn 1955; Jonker and Volgenant 1987). With n rows and m columns it takes n²·m steps at most.
+    """
+    n_rows, n_columns = cost.shape
+    of_row, of_column = np.zeros(n_rows), np.zeros(n_columns)
+    row_of = np.full(n_columns, -1, dtype=np.int64)
+    column_of = np.full(n_rows, -1, dtype=np.int64)
+    for first in range(n_rows):
+        least = np.full(n_columns, np.inf)
+        before = np.full(n_columns, -1, dtype=np.int64)
+        is_done = np.zeros(n_columns, dtype=np.bool_)
+        row, last, reached = first, -1, 0.0
+        while True:
+            nearest, best = -1, np.inf
+            for column in range(n_columns):
+                if is_done[column]:
+                    continue
+                length = reached + cost[row, column] - of_row[row] - of_column[column]
+                if length < least[column]:
+                    least[column] = length
+                    before[column] = last
+                if least[column] < best:
+                    best, nearest = least[column], column
+            is_done[nearest] = True
+            reached, last = best, nearest
+            if row_of[nearest] < 0:
+                break
+            row = row_of[nearest]
+        of_row[first] += reached
+        for column in range(n_columns):
+            if is_done[column] and column != last:
+                of_row[row_of[column]] += reached - least[column]
+                of_column[column] -= reached - least[column]
+        while last >= 0:
+            earlier = before[last]
+            row = first if earlier < 0 else row_of[earlier]
+            row_of[last] = row
+            column_of[row] = last
+            last = earlier
+    return column_of

@@ -114,8 +114,8 @@ def others_within(occupied, nearness, patterns, point, bound):
 
 
 @borrowing
-def somebody_nearer(around, one, other, moved):
-    """Whether somebody else is nearer than ``one`` to the row ``one`` with the values of ``other`` on ``moved``.
+def somebody_nearer(around, own, partner, moved):
+    """Whether somebody else is nearer than ``own`` to the row ``own`` with the values of ``partner`` on ``moved``.
 
     The partner, who differs from that row on all other keys, is asked first.
     """
@@ -125,9 +125,9 @@ def somebody_nearer(around, one, other, moved):
     for k in range(n_keys):
         v = around.keys[k]
         if moved & bit(v) != ZERO:
-            bound += key_distance(near, k, one[v], other[v])
+            bound += key_distance(near, k, own[v], partner[v])
         else:
-            of_partner += key_distance(near, k, one[v], other[v])
+            of_partner += key_distance(near, k, own[v], partner[v])
     if of_partner < bound - TOLERANCE:
         return True
     row = 0
@@ -135,7 +135,7 @@ def somebody_nearer(around, one, other, moved):
         total, k = 0.0, 0
         while k < n_keys:
             v = around.keys[k]
-            value = other[v] if moved & bit(v) != ZERO else one[v]
+            value = partner[v] if moved & bit(v) != ZERO else own[v]
             total += key_distance(near, k, value, codes[row, k])
             if total > bound - TOLERANCE:
                 break
@@ -147,20 +147,20 @@ def somebody_nearer(around, one, other, moved):
 
 
 @borrowing
-def is_nearer(around, one, other, moved, row, bound):
-    """Whether the person in cell ``row`` is nearer than ``bound`` to ``one`` with the values of ``other`` on ``moved``."""
+def is_nearer(around, own, partner, moved, row, bound):
+    """Whether the person in cell ``row`` is nearer than ``bound`` to ``own`` with the values of ``partner`` on ``moved``."""
     total = 0.0
     for k in range(around.occupied.codes.shape[1]):
         v = around.keys[k]
-        total += key_distance(around.near, k, other[v] if moved & bit(v) != ZERO else one[v], around.occupied.codes[row, k])
+        total += key_distance(around.near, k, partner[v] if moved & bit(v) != ZERO else own[v], around.occupied.codes[row, k])
         if total > bound - TOLERANCE:
             return False
     return True
 
 
 @borrowing
-def rivals(around, one, other, moved, witness, most_tied):
-    """Who stands between the row ``one``, with the values of ``other`` on ``moved``, and its own person?
+def rivals(around, own, partner, moved, witness, most_tied):
+    """Who stands between the row ``own``, with the values of ``partner`` on ``moved``, and its own person?
 
     Returns −1 if somebody is nearer, else the number of others who are as near, counted up to ``most_tied``; and the cell of
     somebody nearer. By other distances the same person is probably nearer, too, and is asked before everybody is.
@@ -171,23 +171,23 @@ def rivals(around, one, other, moved, witness, most_tied):
     for k in range(n_keys):
         v = around.keys[k]
         if moved & bit(v) != ZERO:
-            bound += key_distance(near, k, one[v], other[v])
+            bound += key_distance(near, k, own[v], partner[v])
         else:
-            of_partner += key_distance(near, k, one[v], other[v])
+            of_partner += key_distance(near, k, own[v], partner[v])
     if of_partner < bound - TOLERANCE:
         return -1, witness
-    if witness >= 0 and is_nearer(around, one, other, moved, witness, bound):
+    if witness >= 0 and is_nearer(around, own, partner, moved, witness, bound):
         return -1, witness
     n_tied, row = 0, 0
     while row < n_cells:
         total, k, is_own = 0.0, 0, True
         while k < n_keys:
             v = around.keys[k]
-            value = other[v] if moved & bit(v) != ZERO else one[v]
+            value = partner[v] if moved & bit(v) != ZERO else own[v]
             total += key_distance(near, k, value, codes[row, k])
             if total > bound + TOLERANCE:
                 break
-            is_own = is_own and codes[row, k] == one[v]
+            is_own = is_own and codes[row, k] == own[v]
             k += 1
         if k < n_keys:
             row = around.occupied.skip[row, k]
@@ -206,8 +206,8 @@ def rivals(around, one, other, moved, witness, most_tied):
 def count_rivals(around, codes, pairs, moved, most_tied, rows, witness, n_tied):
     """:func:`rivals` for the pairs of rows of ``codes`` in the range ``rows``; threads take a range each."""
     for p in range(rows[0], rows[1]):
-        one, other = codes[pairs[p, 0]], codes[pairs[p, 1]]
-        n_tied[p], witness[p] = rivals(around, one, other, moved[p], witness[p], most_tied)
+        own, partner = codes[pairs[p, 0]], codes[pairs[p, 1]]
+        n_tied[p], witness[p] = rivals(around, own, partner, moved[p], witness[p], most_tied)
 
 
 @borrowing

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.compiled import njit
-from rarecell._kernels.exact import Links
+from rarecell._kernels.exact import BlockLinks
 
 _MOST_WAITING = 160
 """Size of the stack: a key leaves at most one entry more than it has vertices, and there are at most 64 vertices."""
 
 
 @njit(cache=True, nogil=True)
-def larger_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
+def larger_sets(links: BlockLinks, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
     """Write all sets larger than c only at keys of ``rest``, with what is left of it; returns their number.
 
     A waiting entry is a set, its rest, and the bit below which it may still be raised. Bits are raised from the highest
@@ -56,7 +56,7 @@ def larger_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int
 
 
 @njit(cache=True, nogil=True)
-def smaller_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
+def smaller_sets(links: BlockLinks, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
     """Write all sets smaller than c only at keys outside ``rest``, with its local mask there; returns their number."""
     waiting = np.empty((_MOST_WAITING, 3), dtype=np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = c, rest, links.lowered.shape[1]
@@ -96,7 +96,7 @@ def log_sum(terms: NDArray[np.float64]) -> float:
 
 
 @njit(cache=True, nogil=True)
-def sum_of_larger(links: Links, e: NDArray[np.float64], f: NDArray[np.float64], rho: int, size: int) -> None:
+def sum_of_larger(links: BlockLinks, e: NDArray[np.float64], f: NDArray[np.float64], rho: int, size: int) -> None:
     """Compute f for all states of remainder ``rho``; ``size`` is room for the sets larger than any one set."""
     sets, rests, terms = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
     for c in range(links.block.shape[0]):
@@ -110,7 +110,7 @@ def sum_of_larger(links: Links, e: NDArray[np.float64], f: NDArray[np.float64], 
 
 @njit(cache=True, nogil=True)
 def sum_of_smaller(
-    links: Links, q: NDArray[np.float64], f: NDArray[np.float64], h: NDArray[np.float64], rho: int, size: int
+    links: BlockLinks, q: NDArray[np.float64], f: NDArray[np.float64], h: NDArray[np.float64], rho: int, size: int
 ) -> None:
     """Compute h for all states of remainder ``rho``; ``size`` is room for the sets smaller than any one set."""
     sets, rests, terms = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
@@ -124,7 +124,7 @@ def sum_of_smaller(
 
 
 @njit(cache=True, nogil=True)
-def sum_of_divisions(links: Links, h: NDArray[np.float64], e: NDArray[np.float64], rho: int) -> None:
+def sum_of_divisions(links: BlockLinks, h: NDArray[np.float64], e: NDArray[np.float64], rho: int) -> None:
     """Compute e for all states of remainder ``rho``."""
     terms = np.empty(1 << max(links.n_open.max() - 1, 0))
     for c in range(links.block.shape[0]):

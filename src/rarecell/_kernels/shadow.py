@@ -35,7 +35,7 @@ class Places(NamedTuple):
     start: NDArray[np.int64]
 
 
-class Kind(NamedTuple):
+class MoveKind(NamedTuple):
     """A kind of move: the keys that move (D), those on which giver and receiver agree (S), and what is alike by them.
 
     ``rest`` are the hashes of the people's cells without D, sorted, and ``rest_order`` the cells; ``part`` and ``part_order`` are the
@@ -120,25 +120,25 @@ def _people_at(people, hashed):
 
 
 @borrowing
-def _differs_throughout(one, i, other, j, keys):
+def _differs_throughout(first, i, second, j, keys):
     n_alike = 0
     for k in keys:
-        n_alike += one[i, k] == other[j, k]
+        n_alike += first[i, k] == second[j, k]
     return n_alike == 0
 
 
 @njit(cache=True, nogil=True)
-def counts_at(places, hashed, found):
+def counts_at(places, hashed, counts):
     """Number of people or rows in the cell with each hash."""
     for row in range(len(hashed)):
-        found[row] = _people_at(places, hashed[row])
+        counts[row] = _people_at(places, hashed[row])
 
 
 @njit(cache=True, nogil=True)
-def partial_hashes(places, keys, found):
+def partial_hashes(places, keys, hashes):
     """Hash of some of the keys of every cell."""
-    for row in range(len(found)):
-        found[row] = _partly(places, places.codes, row, keys)
+    for row in range(len(hashes)):
+        hashes[row] = _partly(places, places.codes, row, keys)
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +220,7 @@ class Choices(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def probabilities(choices, beta, found):
+def probabilities(choices, beta, probability):
     """P(j) of every suspect, all people of its cell together; returns the weighted log-likelihood of the truths."""
     total = 0.0
     first = 0
@@ -233,16 +233,16 @@ def probabilities(choices, beta, found):
                 feature = choices.features[j, g]
                 if feature >= 0:
                     value += beta[feature]
-            found[j] = value
+            probability[j] = value
             highest = max(highest, value)
         mass = 0.0
         for j in range(first, last):
-            found[j] = np.exp(found[j] - highest)
-            mass += found[j]
+            probability[j] = np.exp(probability[j] - highest)
+            mass += probability[j]
         for j in range(first, last):
-            found[j] /= mass
+            probability[j] /= mass
         if choices.truth[i] >= 0:
-            total += choices.weight[i] * np.log(max(found[choices.truth[i]], 1e-300))
+            total += choices.weight[i] * np.log(max(probability[choices.truth[i]], 1e-300))
         first = last
     return total
 

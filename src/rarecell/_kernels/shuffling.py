@@ -258,8 +258,8 @@ def exchange(free, n_free, source, rng):
         source[free[i]] = free[i]
     for i in range(n_free - 1, 0, -1):
         k = rng.integers(0, i + 1)
-        one, other = free[i], free[k]
-        source[one], source[other] = source[other], source[one]
+        row, mate = free[i], free[k]
+        source[row], source[mate] = source[mate], source[row]
 
 
 @njit(cache=True, nogil=True)

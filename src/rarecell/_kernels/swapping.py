@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
 from rarecell._kernels.distance import Nearness, borrowing, distance, key_distance
-from rarecell._kernels.hashing import Cells, find_cell, mixed
+from rarecell._kernels.hashing import HashedCells, find_cell, mixed
 from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
 
 MOST_PARTS = 12
@@ -23,7 +23,7 @@ NEGLIGIBLE = 0.01
 """A link that costs less is added without looking at the neighbours."""
 
 
-class Exchange(NamedTuple):
+class MovableUnits(NamedTuple):
     """The units, and what moves with what."""
 
     codes: NDArray[np.int32]  # (units, columns)
@@ -54,13 +54,14 @@ class Rules(NamedTuple):
 class Search(NamedTuple):
     """Everything that an exchange is judged by."""
 
-    exchange: Exchange
+    exchange: MovableUnits
     nearness: Nearness
-    cells: Cells
+    cells: HashedCells
     rules: Rules
     around: Around
     n_unseen: float
     link_weight: float  # what a certain link costs in addition to the distance
+    empty_weight: float  # what it costs to enter a cell where nobody lives, as a share of a certain link
     n_probes: int  # levels searched on each side for somebody nearer; −1 searches everybody
     all_unions: bool
 
@@ -94,11 +95,11 @@ class Lists(NamedTuple):
 @borrowing
 def difference(exchange, i, j):
     """Vertices of the interaction graph on which two units differ."""
-    found = ZERO
+    differing = ZERO
     for v in range(len(exchange.neighbours)):
         if exchange.codes[i, v] != exchange.codes[j, v]:
-            found |= bit(v)
-    return found
+            differing |= bit(v)
+    return differing
 
 
 @borrowing
@@ -136,10 +137,10 @@ def breaks_a_rule(rules, row, taken, moved):
 
 
 @borrowing
-def broken_rules(rules, codes, pairs, moved, found):
+def broken_rules(rules, codes, pairs, moved, is_broken):
     """:func:`breaks_a_rule` for the first of each pair of rows of ``codes``, given the values of the second on ``moved``."""
     for p in range(len(pairs)):
-        found[p] = breaks_a_rule(rules, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
+        is_broken[p] = breaks_a_rule(rules, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
 
 
 @borrowing
@@ -158,21 +159,21 @@ def left_alone(search, i):
 
 
 @borrowing
-def apart_for_an_intruder(around, one, other, moved):
+def apart_for_an_intruder(around, own, partner, moved):
     """How far apart the two rows are on the keys of ``moved``, and on all other keys."""
     on_moved, on_rest = 0.0, 0.0
     for k in range(len(around.keys)):
         v = around.keys[k]
         if moved & bit(v) != ZERO:
-            on_moved += key_distance(around.near, k, one[v], other[v])
+            on_moved += key_distance(around.near, k, own[v], partner[v])
         else:
-            on_rest += key_distance(around.near, k, one[v], other[v])
+            on_rest += key_distance(around.near, k, own[v], partner[v])
     return on_moved, on_rest
 
 
 @borrowing
-def has_near_neighbour(search, hashed, one, other, moved, bound):
-    """Whether somebody differs from ``one`` with the values of ``other`` on ``moved`` in a single key, by less than ``bound``.
+def has_near_neighbour(search, hashed, own, partner, moved, bound):
+    """Whether somebody differs from ``own`` with the values of ``partner`` on ``moved`` in a single key, by less than ``bound``.
 
     Only the nearest ``search.n_probes`` levels on each side are tried. If that is negative, as many are tried first, because they
     are quickly looked up, and then everybody.
@@ -181,14 +182,14 @@ def has_near_neighbour(search, hashed, one, other, moved, bound):
     n_probes = abs(search.n_probes)
     for k in range(len(around.keys)):
         v = around.keys[k]
-        value = other[v] if moved & bit(v) != ZERO else one[v]
+        value = partner[v] if moved & bit(v) != ZERO else own[v]
         start, n_levels = cells.start[v], around.near.n_levels[k]
         without = hashed - cells.mixing[start + value]
         for level in range(max(0, value - n_probes), min(n_levels, value + n_probes + 1)):
             is_near = level != value and key_distance(around.near, k, value, level) < bound - TOLERANCE
             if is_near and find_cell(cells, without + cells.mixing[start + level]) >= 0:
                 return True
-    return search.n_probes < 0 and somebody_nearer(around, one, other, moved)
+    return search.n_probes < 0 and somebody_nearer(around, own, partner, moved)
 
 
 @borrowing
@@ -197,18 +198,19 @@ def exchange_cost(search, i, j, moved, bound):
 
     A record is not linked to its person when somebody else is nearer to its new values: someone who has them, the partner,
     or a neighbour in a single key. Others who might be nearer are considered when the candidates are priced. A record
-    that nobody covers is linked, unless one of the unseen units has its new values.
+    that nobody covers is linked, unless one of the unseen units has its new values. Then nobody lives where the record is, and
+    whoever has a register sees that it moved, covered or not.
     """
     exchange, cells = search.exchange, search.cells
-    one, other = exchange.codes[i], exchange.codes[j]
+    own, partner = exchange.codes[i], exchange.codes[j]
     share = 0.5 if exchange.is_risky[j] else 1.0  # a risky partner is served too
-    cost = distance(search.nearness, one, other, moved)
+    cost = distance(search.nearness, own, partner, moved)
     if cost * share >= bound:
         return np.inf
     shift = ZERO
     for k in range(len(cells.start)):
         if moved & bit(k) != ZERO:
-            shift += cells.mixing[cells.start[k] + other[k]] - cells.mixing[cells.start[k] + one[k]]
+            shift += cells.mixing[cells.start[k] + partner[k]] - cells.mixing[cells.start[k] + own[k]]
     entered = find_cell(cells, exchange.hashed[i] + shift)
     entered_by_partner = find_cell(cells, exchange.hashed[j] - shift)
     if (entered >= 0 and cells.is_closed[entered]) or (entered_by_partner >= 0 and cells.is_closed[entered_by_partner]):
@@ -216,25 +218,31 @@ def exchange_cost(search, i, j, moved, bound):
     cost += left_alone(search, i) + left_alone(search, j)
     if cost * share >= bound:
         return np.inf
-    if breaks_a_rule(search.rules, one, other, moved) or breaks_a_rule(search.rules, other, one, moved):
+    if breaks_a_rule(search.rules, own, partner, moved) or breaks_a_rule(search.rules, partner, own, moved):
         return np.inf
     if search.link_weight == 0.0 or (entered >= 0 and entered_by_partner >= 0):
         return cost * share
-    on_moved, on_rest = apart_for_an_intruder(search.around, one, other, moved)
-    if on_rest < on_moved - TOLERANCE:
-        return cost * share  # each is nearer to the other's new values than the other
     # The two new cells have the same product of probabilities as the two old ones, so their mean is known.
     mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
     weight = search.link_weight * nobody_else(search.n_unseen, mean)
     linked, linked_partner = weight * search.around.link[i], weight * search.around.link[j]
+    if entered < 0:
+        cost += search.empty_weight * linked
+    if entered_by_partner < 0:
+        cost += search.empty_weight * linked_partner
+    if cost * share >= bound:
+        return np.inf
+    on_moved, on_rest = apart_for_an_intruder(search.around, own, partner, moved)
+    if on_rest < on_moved - TOLERANCE:
+        return cost * share  # each is nearer to the other's new values than the other
     if entered < 0 and (
-        linked < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[i] + shift, one, other, moved, on_moved)
+        linked < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[i] + shift, own, partner, moved, on_moved)
     ):
         cost += linked
         if cost * share >= bound:
             return np.inf
     if entered_by_partner < 0 and (
-        linked_partner < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved)
+        linked_partner < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[j] - shift, partner, own, moved, on_moved)
     ):
         cost += linked_partner
     return cost * share

@@ -76,16 +76,16 @@ def find_fields(
     starts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
     delimiter: int,
-    wanted: npt.NDArray[np.int64],
+    chosen: npt.NDArray[np.int64],
     fields: npt.NDArray[np.int64],
 ) -> None:
-    """Find the ``wanted`` columns, ascending, in each record: ``fields[c, r]`` is the start and end of a field.
+    """Find the ``chosen`` columns, ascending, in each record: ``fields[c, r]`` is the start and end of a field.
 
     The quotes of a field belong to it. The records must have passed :func:`scan_records`.
     """
     for record in range(starts.size):
-        position, column, found = starts[record], 0, 0
-        while found < wanted.size:
+        position, column, n_done = starts[record], 0, 0
+        while n_done < chosen.size:
             start = position
             if position < ends[record] and data[position] == _QUOTE:
                 position += 1
@@ -95,10 +95,10 @@ def find_fields(
             else:
                 while position < ends[record] and data[position] != delimiter:
                     position += 1
-            if column == wanted[found]:
-                fields[found, record, 0] = start
-                fields[found, record, 1] = position
-                found += 1
+            if column == chosen[n_done]:
+                fields[n_done, record, 0] = start
+                fields[n_done, record, 1] = position
+                n_done += 1
             position += 1
             column += 1
 

@@ -25,7 +25,7 @@ MOST_MARKED_KEYS = 10
 """Up to this many keys, a cell has a mark for every set of keys, at most 128 bytes; with more, a list of what was found."""
 
 
-class Groups(NamedTuple):
+class AlikeCells(NamedTuple):
     """Cells that still look alike, for the sets of each size on the way to the set that is looked at.
 
     Attributes
@@ -51,7 +51,7 @@ class Levels(NamedTuple):
     seen: Array
 
 
-class Found(NamedTuple):
+class UnsafeSets(NamedTuple):
     """What was found so far, and how a smaller set of the same cell is recognised.
 
     Attributes
@@ -124,13 +124,13 @@ def split_groups(codes, key, size, groups, levels, alone):
 
 
 @njit(cache=True, nogil=True)
-def record(alone, n_alone, mask, found, n_found):
+def record(alone, n_alone, mask, sets, n_sets):
     """Note ``mask`` for each cell in ``alone`` that has no smaller set yet; returns how many were noted so far.
 
     Where cells have marks, one for every set that contains one of the cell's sets, a single lookup decides; otherwise the
     cell's list of sets found is searched.
     """
-    marks, supersets, first, following = found.marks, found.supersets, found.first, found.following
+    marks, supersets, first, following = sets.marks, sets.supersets, sets.first, sets.following
     is_marked = len(marks) > 0
     row, word, bit = np.int64(mask), np.int64(mask >> np.uint64(6)), np.uint64(1) << (mask & np.uint64(63))
     for a in range(n_alone):
@@ -141,23 +141,23 @@ def record(alone, n_alone, mask, found, n_found):
         else:
             entry = first[cell]
             while entry >= 0 and is_minimal:
-                is_minimal = found.mask[entry] & ~mask != 0
+                is_minimal = sets.mask[entry] & ~mask != 0
                 entry = following[entry]
         if is_minimal:
-            found.cell[n_found] = cell
-            found.mask[n_found] = mask
+            sets.cell[n_sets] = cell
+            sets.mask[n_sets] = mask
             if is_marked:
                 for w in range(marks.shape[1]):
                     marks[cell, w] |= supersets[row, w]
             else:
-                following[n_found] = first[cell]
-                first[cell] = n_found
-            n_found += 1
-    return n_found
+                following[n_sets] = first[cell]
+                first[cell] = n_sets
+            n_sets += 1
+    return n_sets
 
 
 @njit(cache=True, nogil=True)
-def walk(codes, groups, levels, alone, found, state):
+def walk(codes, groups, levels, alone, sets, state):
     """Visit the sets from the mask ``state[0]`` on, with ``state[1]`` pairs found; stop when one more set might not fit.
 
     ``state`` is set to where to continue; a mask of 0 says that all sets were visited.
@@ -166,8 +166,8 @@ def walk(codes, groups, levels, alone, found, state):
     n_keys, max_size = codes.shape[0], len(n_groups) - 1
     one = np.uint64(1)
     last = (one << np.uint64(n_keys - 1)) - one + (one << np.uint64(n_keys - 1))
-    mask, n_found = state[0], np.int64(state[1])
-    while mask != 0 and n_found + len(alone) <= len(found.cell):
+    mask, n_sets = state[0], np.int64(state[1])
+    while mask != 0 and n_sets + len(alone) <= len(sets.cell):
         size, lowest = np.int64(0), np.int64(-1)  # a literal would be one more type to compile for
         for k in range(n_keys):
             if mask >> np.uint64(k) & one:
@@ -176,12 +176,12 @@ def walk(codes, groups, levels, alone, found, state):
                     lowest = np.int64(k)
         if size <= max_size and n_groups[size - 1] > 0:
             n_alone = split_groups(codes, lowest, size, groups, levels, alone)
-            n_found = record(alone, n_alone, mask, found, n_found)
+            n_sets = record(alone, n_alone, mask, sets, n_sets)
         # Nothing can be found below a set that is too large or whose groups are all split: skip its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0
         step = one << np.uint64(lowest) if is_leaf else one
         mask = mask + step if last - mask >= step else np.uint64(0)
-    state[0], state[1] = mask, np.uint64(n_found)
+    state[0], state[1] = mask, np.uint64(n_sets)
 
 
 def _supersets_of_all(n_keys: int) -> NDArray[np.uint64]:
@@ -223,12 +223,12 @@ def minimal_unsafe_sets(
     ends = np.empty((max_size + 1, n_cells), np.int32)
     n_groups = np.zeros(max_size + 1, np.int64)
     ends[0, 0], n_groups[0] = n_cells, 1
-    groups = Groups(members, ends, n_groups)
+    groups = AlikeCells(members, ends, n_groups)
     levels = Levels(np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64), np.empty(most_levels, np.int64))
     alone = np.empty(n_cells, np.int32)
     is_marked = n_keys <= MOST_MARKED_KEYS
     supersets = _supersets_of_all(n_keys if is_marked else 0)
-    found = Found(
+    sets = UnsafeSets(
         cell=np.empty(2 * n_cells, np.int32),
         mask=np.empty(2 * n_cells, np.uint64),
         supersets=supersets,
@@ -238,11 +238,11 @@ def minimal_unsafe_sets(
     )
     state = np.array([1, 0], np.uint64)
     while True:
-        walk(codes, groups, levels, alone, found, state)
-        n_found = int(state[1])
+        walk(codes, groups, levels, alone, sets, state)
+        n_sets = int(state[1])
         if state[0] == 0:
-            return found.cell[:n_found], found.mask[:n_found]
-        found = found._replace(cell=_doubled(found.cell), mask=_doubled(found.mask), following=_doubled(found.following))
+            return sets.cell[:n_sets], sets.mask[:n_sets]
+        sets = sets._replace(cell=_doubled(sets.cell), mask=_doubled(sets.mask), following=_doubled(sets.following))
 
 
 def _doubled(array: Array) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.compiled import njit
 
 
-class Layout(NamedTuple):
+class FactorLayout(NamedTuple):
     """Where the factors of a clique lie in one flat array of tables.
 
     A factor is a table over some keys, last key fastest. Its depth is the last key it has besides the vector key.

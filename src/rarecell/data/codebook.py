@@ -163,13 +163,15 @@ def _data_package(file: Path, given: Any) -> Codebook:
     resource = tables[0]
     schema = resource["schema"]
     fields = schema.get("fields")
-    if not isinstance(fields, list) or not all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in fields):
+    if not isinstance(fields, list) or not all(
+        isinstance(field, dict) and isinstance(field.get("name"), str) for field in fields
+    ):
         raise BadInput(f"The schema in {file} has no list of fields with names.")
     key = schema.get("primaryKey", [])
     identifiers = [key] if isinstance(key, str) else list(key)
     identifier = identifiers[0] if len(identifiers) == 1 else None
     everywhere = tuple(code for code, _ in _valued(schema.get("missingValues", [])) if code)
-    entries = [_field(file, one, everywhere, identifier) for one in fields]
+    entries = [_field(file, field, everywhere, identifier) for field in fields]
     path = resource.get("path", "")
     return Codebook(
         "Data Package", {entry.name: entry for entry in entries}, path if isinstance(path, str) else next(iter(path), "")
@@ -194,8 +196,8 @@ def _field(file: Path, given: Mapping[str, Any], everywhere: tuple[str, ...], id
 
 def _valued(listed: Any) -> Iterator[tuple[str, str]]:
     """Values with labels: the format lets them be plain or written as objects."""
-    for one in listed if isinstance(listed, list | tuple) else ():
-        if isinstance(one, dict):
-            yield str(one.get("value", "")), str(one.get("label", one.get("value", "")))
+    for entry in listed if isinstance(listed, list | tuple) else ():
+        if isinstance(entry, dict):
+            yield str(entry.get("value", "")), str(entry.get("label", entry.get("value", "")))
         else:
-            yield str(one), str(one)
+            yield str(entry), str(entry)

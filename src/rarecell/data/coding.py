@@ -54,11 +54,13 @@ class Coding:
     merge : mapping of str to tuple of level, optional
         For each new level, the values that become it; other values stay as they are.
     groups : int, optional
-        Number of groups to put the levels into automatically, as named in the table of what each key costs.
+        Number of groups to put the levels into: those that are alike in the other columns of the file.
     hierarchy : int, optional
         Column of the key's hierarchy whose groups the levels are put into; 1 is the first after the levels.
     date : str, optional
         What is left of a date: ``"month"``, ``"quarter"`` or ``"year"``.
+    first : int, optional
+        Number of characters at the beginning of a code that are left of it: 3 makes 123 of the postcode 12345.
     missing : tuple of level
         Values that mean "missing", such as 99.
     """
@@ -74,6 +76,7 @@ class Coding:
     groups: int | None = None
     hierarchy: int | None = None
     date: str | None = None
+    first: int | None = None
     missing: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
@@ -84,21 +87,23 @@ class Coding:
                     raise BadInput(f"'{name}' of a coding was given as {value!r}; it must be a list.")
                 object.__setattr__(self, name, tuple(value))
         for ways in (
-            ("levels", "edges", "width", "quantiles", "merge", "date"),
-            ("edges", "width", "quantiles", "merge", "groups", "hierarchy", "date"),
+            ("levels", "edges", "width", "quantiles", "merge", "date", "first"),
+            ("edges", "width", "quantiles", "merge", "groups", "hierarchy", "date", "first"),
         ):
             given = [name for name in ways if getattr(self, name) is not None]
             if len(given) > 1:
                 raise BadInput(f"A coding was given {' and '.join(given)}; choose one way of making levels.")
         if self.merge is not None:
             object.__setattr__(self, "merge", _checked_merge(self.merge))
-        for name, least in (("quantiles", 2), ("groups", 2), ("hierarchy", 1)):
+        for name, least in (("quantiles", 2), ("groups", 2), ("hierarchy", 1), ("first", 1)):
             number = getattr(self, name)
             if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < least):
                 raise BadInput(f"'{name}' of a coding was given as {number!r}; it must be a whole number of {least} or more.")
-        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges or self.merge or self.date):
+        if (self.top is not None or self.bottom is not None) and (
+            self.levels or self.edges or self.merge or self.date or self.first
+        ):
             raise BadInput(
-                "A coding was given a top or bottom together with levels, edges, merged values or dates. Declared levels need no bounds, and the "
+                "A coding was given a top or bottom together with levels, edges, merged values, dates or first characters. Declared levels need no bounds, and the "
                 "outer bins of edges are open already: leave out top and bottom."
             )
         if self.levels is not None and len({str(level) for level in self.levels}) != len(self.levels):
@@ -173,8 +178,8 @@ class Coding:
 
     @property
     def makes_levels(self) -> bool:
-        """Whether the levels were declared or made from numbers, so that their order is known."""
-        return self.levels is not None or self.cuts_values
+        """Whether the levels were declared or made from numbers or dates, so that their order is known."""
+        return self.levels is not None or self.bounds_numbers or self.date is not None
 
     @property
     def bounds_numbers(self) -> bool:
@@ -183,7 +188,7 @@ class Coding:
     @property
     def cuts_values(self) -> bool:
         """Whether each value becomes a level by itself, numbers as bands or dates as months, whatever other values there are."""
-        return self.bounds_numbers or self.date is not None
+        return self.bounds_numbers or self.date is not None or self.first is not None
 
 
 def joined_codings(
@@ -241,6 +246,10 @@ def code_levels(
         level_of_value = {value: coarse_date(value, key, coding.date) for value in observed}
         levels = sorted(set(level_of_value.values()))
         is_ordered = True
+    elif coding.first is not None:
+        level_of_value = dict(zip(observed, leading(observed, coding.first), strict=True))
+        levels = sorted(set(level_of_value.values()))
+        is_ordered = False
     elif coding.merge is not None:
         level_of_value, levels, stays_ordered = _merged(key, observed, coding.merge, level_order)
         is_ordered = is_ordered and stays_ordered
@@ -285,6 +294,59 @@ def coarse_date(value: object, name: str, part: str) -> str:
     return {"month": f"{year}-{month}", "quarter": f"{year}-Q{(int(month) + 2) // 3}", "year": year}[part]
 
 
+_CODE = re.compile(r"[A-Za-z]{0,3}[0-9][0-9A-Za-z./ -]{0,12}")
+_NUMBER = re.compile(r"[-+]?[0-9]+([.,][0-9]+)?")
+
+LEAST_CODES = 20
+"""A column with fewer values is not taken for one of codes."""
+
+
+def leading(values: Sequence[Level], n_characters: int) -> list[str]:
+    """The first characters of each value; whole numbers get back the zeros that codes such as 01234 lose when read as numbers.
+
+    Examples
+    --------
+    >>> leading(["E11.9", "I10"], 3), leading([1234, 99501], 2)
+    (['E11', 'I10'], ['01', '99'])
+    """
+    texts = [str(value) for value in values]
+    if all(text.isdigit() for text in texts):
+        longest = max(map(len, texts), default=0)
+        texts = [text.zfill(longest) for text in texts]
+    return [text[:n_characters].rstrip(" ./-") or text[:n_characters] for text in texts]
+
+
+def code_lengths(values: Sequence[Level]) -> tuple[int, ...]:
+    """Numbers of leading characters that make larger groups of codes, such as postcodes, diagnoses or occupations; longest first.
+
+    Empty where the values do not look like codes; numbers do only if all have the same number of digits, at least four, and are not years.
+    Each length has at most half as many groups as the one before.
+
+    Examples
+    --------
+    >>> code_lengths([f"{area}{place:02d}" for area in range(10, 20) for place in range(30)])
+    (3, 2)
+    >>> code_lengths(["red", "green", "blue"]), code_lengths([60 + k / 10 for k in range(300)])
+    ((), ())
+    """
+    texts = [str(value).removesuffix(".0") for value in values]
+    if len(texts) < LEAST_CODES or sum(1 for text in texts if _CODE.fullmatch(text)) < 0.95 * len(texts):
+        return ()
+    if all(_NUMBER.fullmatch(text) for text in texts) and not all(text.isdigit() for text in texts):
+        return ()
+    if all(text.isdigit() for text in texts) and (
+        len(texts[0]) < 4 or len(set(map(len, texts))) > 1 or all(1800 <= int(text) <= 2100 for text in texts)
+    ):
+        return ()
+    lengths, fewest = [], len(texts)
+    for length in range(max(map(len, texts)) - 1, 0, -1):
+        n_groups = len(set(leading(values, length)))
+        if 2 <= n_groups <= fewest / 2:
+            lengths.append(length)
+            fewest = n_groups
+    return tuple(lengths)
+
+
 def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) -> tuple[dict[Level, Level], list[Level]]:
     """Match observed values to the declared levels by their text, so that ``1`` and ``"1"`` are the same."""
     by_text = {str(level): position for position, level in enumerate(declared)}
@@ -302,7 +364,7 @@ def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) ->
 def _checked_merge(merge: Any) -> dict[str, tuple[Level, ...]]:
     if not isinstance(merge, Mapping) or not merge:
         raise BadInput(f"'merge' of a coding was given as {merge!r}; it must be a table of new levels with the values of each.")
-    found: dict[str, tuple[Level, ...]] = {}
+    merged: dict[str, tuple[Level, ...]] = {}
     seen: set[str] = set()
     for label, values in merge.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
@@ -313,8 +375,8 @@ def _checked_merge(merge: Any) -> dict[str, tuple[Level, ...]]:
         if twice:
             raise BadInput(f"The value '{twice[0]}' is merged into two levels; each value belongs to one.")
         seen |= {str(value) for value in values}
-        found[str(label)] = tuple(values)
-    return found
+        merged[str(label)] = tuple(values)
+    return merged
 
 
 def _merged(

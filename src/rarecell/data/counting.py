@@ -7,7 +7,7 @@ settled on the way, and missing values are kept, dropped or refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,15 +20,15 @@ from rarecell.data.coding import CodedLevels, Coding, code_levels
 from rarecell.data.hierarchies import read_hierarchy
 from rarecell.data.levels import settle
 from rarecell.engine.arrays import EncodedColumn, code_by_value, plain_value
-from rarecell.engine.source import Column, Source
+from rarecell.engine.source import Column, Source, levels_of
 from rarecell.errors import BadInput
-from rarecell.table.coarsening import coarsening_with
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
-from rarecell.table.level_order import unordered_note, with_meant_orders
+from rarecell.table.level_order import order_notes, with_meant_orders
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rarecell.data.likeness import LevelProfiles, Likeness
     from rarecell.edges import Array, Level
 
 
@@ -44,7 +44,7 @@ class CodedKey:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedTable:
     """A table and what a reader must know about how it was counted; ``lookups`` gives the code of each value of each key."""
 
     table: ContingencyTable
@@ -77,7 +77,7 @@ class KeyCounting:
     coding: Mapping[str, Coding]
     hierarchies: Mapping[str, str | Path]
 
-    def count(self, wants_records: bool) -> Counted:
+    def count(self, wants_records: bool) -> CountedTable:
         """Count the table of the keys; with ``wants_records`` it knows the cell of each record."""
         numbers: NDArray[np.int64] | None = None
         recoded: dict[str, CodedKey] = {}
@@ -122,11 +122,11 @@ class KeyCounting:
     def _recoded_keys(self) -> dict[str, CodedKey]:
         """Code keys with binned numbers before counting, so that no more combinations come back than there are bins."""
         keys = [key for key in self.keys if key in self.coding and self.coding[key].cuts_values]
-        return {key: self.code(key, *found) for key, found in self.source.levels(keys).items()}
+        return {key: self.code(key, *values_and_counts) for key, values_and_counts in levels_of(self.source, keys).items()}
 
     def refuse_groups(self) -> None:
         """Raise when a key is to be put into groups, because groups are found in the table of all keys."""
-        grouped = [key for key, coding in self.coding.items() if coding.groups_levels]
+        grouped = list(self.grouped_keys)
         if grouped:
             raise BadInput(
                 f"Key '{grouped[0]}' is to be put into groups, which needs the counts of all keys. Give bands instead."
@@ -149,7 +149,7 @@ class KeyCounting:
         row_cell: NDArray[np.int64],
         numbers: NDArray[np.int64] | None,
         weights: NDArray[np.float64] | None,
-    ) -> Counted:
+    ) -> CountedTable:
         """The table of collapsed rows: records, or combinations with their ``numbers`` of records."""
         if not len(cells):
             raise BadInput(
@@ -167,30 +167,32 @@ class KeyCounting:
         weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
         record_cell = row_cell if numbers is None else None
         table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
-        table, tests = with_meant_orders(table, told=self._told_orders())
-        notes += unordered_note(tests)
+        declared = self.declared_orders()
+        table, tests = with_meant_orders(table, declared=declared)
+        notes += order_notes(table, tests, declared=declared)
         table = table.with_coarsenings(self._coarsenings(categories))
-        table, lookups = self._grouped(table, lookups)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
-        return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes))
+        return CountedTable(
+            table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes)
+        )
 
-    def _grouped(self, table: ContingencyTable, lookups: Sequence[EncodedColumn]) -> tuple[ContingencyTable, list[EncodedColumn]]:
-        """Put levels into groups; the groups of each key come from the table as counted, however other keys are grouped."""
-        chosen = {
-            key: group_levels(table, key, coding)
-            for key, coding in self.coding.items()
-            if coding.groups_levels and key in self.keys
-        }
-        found = list(lookups)
-        for key, coarsening in chosen.items():
+    @property
+    def grouped_keys(self) -> dict[str, Coding]:
+        """Keys whose levels are put into groups after counting."""
+        return {key: coding for key, coding in self.coding.items() if coding.groups_levels and key in self.keys}
+
+    def grouped(self, counted: CountedTable, likeness: Likeness) -> CountedTable:
+        """Put levels into groups; the groups of a key do not depend on how other keys are coded."""
+        table, lookups = counted.table, list(counted.lookups)
+        for key, coarsening in [(key, group_levels(likeness[key], coding)) for key, coding in self.grouped_keys.items()]:
             position = self.keys.index(key)
             # The last entry serves code −1, of a dropped value.
             new_code = np.append(coarsening.group_of_level, np.int32(-1))
-            found[position] = EncodedColumn(found[position].values, new_code[found[position].codes].astype(np.int32))
+            lookups[position] = EncodedColumn(lookups[position].values, new_code[lookups[position].codes].astype(np.int32))
             table = table.recode(coarsening)
-        return table, found
+        return replace(counted, table=table, lookups=tuple(lookups))
 
-    def _told_orders(self) -> frozenset[str]:
+    def declared_orders(self) -> frozenset[str]:
         """Keys whose levels the user or the source has declared to be ordered or unordered."""
         coded = {key for key, coding in self.coding.items() if coding.ordered is not None or coding.makes_levels}
         return frozenset(coded | {key for key in self.keys if self.columns[key].level_order is not None})
@@ -198,13 +200,13 @@ class KeyCounting:
     def _constant(self, categories: Sequence[Categories]) -> list[str]:
         """Notes on keys that have the same value in every record; an error when no other key is left."""
         constant = [c for c in categories if c.n_levels == 1]
-        told = ", ".join(f"'{c.key}' (always '{c.shown[0]}')" for c in constant)
+        listed = ", ".join(f"'{c.key}' (always '{c.shown[0]}')" for c in constant)
         if len(constant) == len(categories):
             raise BadInput(
-                f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Name other "
+                f"In {self.source.name} the key {listed} has the same value in every record, so it cannot tell records apart. Name other "
                 "keys, or check that the right column and coding were named."
             )
-        return [f"The key {told} has the same value in every record and cannot tell records apart."] if constant else []
+        return [f"The key {listed} has the same value in every record and cannot tell records apart."] if constant else []
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
         coarsenings = []
@@ -217,12 +219,12 @@ class KeyCounting:
         return coarsenings
 
 
-def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsening:
+def group_levels(profiles: LevelProfiles, coding: Coding) -> Coarsening:
     """The groups that a coding asks for: a column of the key's hierarchy, or a given number of groups.
 
     When the hierarchy has that number of groups, they are used.
     """
-    own = [c for c in table.coarsenings if c.key == key]
+    key, own = profiles.key, profiles.hierarchy
     if coding.hierarchy is not None:
         if not own:
             raise BadInput(
@@ -235,7 +237,7 @@ def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsenin
         return own[coding.hierarchy - 1]
     assert coding.groups is not None
     named = [c for c in own if c.n_levels == coding.groups]
-    return named[0] if named else coarsening_with(table, key, coding.groups)
+    return named[0] if named else profiles.groups(coding.groups)
 
 
 def _numbers_of(coded_keys: Sequence[CodedKey]) -> str:
@@ -244,12 +246,12 @@ def _numbers_of(coded_keys: Sequence[CodedKey]) -> str:
 
 def number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Number of records that have each value of a column; ``numbers`` gives the records behind each code."""
-    found = np.zeros(len(column.values), dtype=np.int64)
+    n_records = np.zeros(len(column.values), dtype=np.int64)
     if numbers is None:
-        count_values(column.codes, found)
+        count_values(column.codes, n_records)
     else:
-        found += np.bincount(column.codes, weights=numbers, minlength=len(found)).astype(np.int64)
-    return found
+        n_records += np.bincount(column.codes, weights=numbers, minlength=len(n_records)).astype(np.int64)
+    return n_records
 
 
 def _sums(row_cell: NDArray[np.int64], values: Array, n_cells: int) -> NDArray[np.float64]:

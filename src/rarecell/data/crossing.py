@@ -16,7 +16,7 @@ from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
-from rarecell.engine.arrays import Pairs, code_chunk, unified
+from rarecell.engine.arrays import CountedPairs, code_chunk, unified
 from rarecell.table.columns import CrossedColumn
 from rarecell.table.contingency import ContingencyTable
 
@@ -54,11 +54,13 @@ def crossed_columns(
     if not pairs:
         return {}
     _, values = data.drawn_records(table, numbers, seed=seed, columns=list(pairs))
-    found = {name: _coded(data, table, name, of_keys, values[name]) for name, of_keys in pairs.items()}
-    return {name: one for name, one in found.items() if 1 < len(one.levels) <= most_values}
+    crossed = {name: _coded(data, table, name, of_keys, values[name]) for name, of_keys in pairs.items()}
+    return {name: column for name, column in crossed.items() if 1 < len(column.levels) <= most_values}
 
 
-def _coded(data: Microdata, table: ContingencyTable, name: str, of_keys: Mapping[str, Pairs], of_rows: pa.Array) -> CrossedColumn:
+def _coded(
+    data: Microdata, table: ContingencyTable, name: str, of_keys: Mapping[str, CountedPairs], of_rows: pa.Array
+) -> CrossedColumn:
     """Code the values of one column as levels."""
     column = data.columns[name]
     chunks = [*(pairs.values for pairs in of_keys.values()), of_rows]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.data.coding import code_lengths, leading
 from rarecell.data.levels import settle
 from rarecell.data.missing_codes import (
     MissingCode,
@@ -32,6 +33,7 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.words import counted, listed
 from rarecell.table.categories import shown_level
 
 if TYPE_CHECKING:
@@ -98,7 +100,9 @@ class FileProfile(Plain):
     @property
     def proposed_missing(self) -> str:
         """The codes that look as if they meant "missing", as the option for them is written; empty if there are none."""
-        return joined_codes({c.name: [one.code for one in c.proposed_missing] for c in self.columns if c.proposed_missing})
+        return joined_codes(
+            {c.name: [proposal.code for proposal in c.proposed_missing] for c in self.columns if c.proposed_missing}
+        )
 
 
 @dataclass(frozen=True)
@@ -253,7 +257,7 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
     is_number = numbers is not None and bool(numbers)
     kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
     n_runs, is_rising = _order(values, numbers)
-    found = suggest_role(
+    suggestion = suggest_role(
         ColumnFacts(
             name=column.name,
             label=column.label,
@@ -273,19 +277,36 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
     missing = tuple(dict.fromkeys(_short(shown_codes(code)) for code in declared))
     return ColumnProfile(
         column.name,
-        "date" if found.what == "date" else kind,
+        "date" if suggestion.what == "date" else kind,
         len(present),
         n_missing,
         examples,
-        found.role,
-        found.why,
+        suggestion.role,
+        " ".join(
+            filter(
+                None,
+                (
+                    suggestion.why,
+                    _as_codes([row["values"] for row in present]) if suggestion.role in ("key", "none") else "",
+                ),
+            )
+        ),
         labels,
         n_coded,
         column.label,
-        found.what,
+        suggestion.what,
         missing,
         proposed_codes(column, {row["values"]: row["counts"] for row in present}, numbers or None),
     )
+
+
+def _as_codes(values: Sequence[Any]) -> str:
+    """How values that look like codes can be made coarser, in a sentence; empty if they do not."""
+    lengths = code_lengths(values)
+    if not lengths:
+        return ""
+    made = [f"“first {counted(n, 'character')}” makes {counted(len(set(leading(values, n))), 'group')}" for n in lengths]
+    return f"The values look like codes, which can be recoded: {listed(made)}."
 
 
 def _present(column: Column, values: Any) -> list[dict[str, Any]]:
@@ -302,7 +323,7 @@ def proposed_missing_codes(source: Source) -> dict[str, tuple[str, ...]]:
             'codes: --missing-codes "age=-9,99".'
         )
     columns = [column for column in source.columns() if column.kind != "other"]
-    found = {}
+    proposed = {}
     for part in _parts(columns):
         batch = next(iter(source.batches([column.name for column in part])), None)
         for column, values in zip(part, () if batch is None else batch.columns, strict=False):
@@ -310,8 +331,8 @@ def proposed_missing_codes(source: Source) -> dict[str, tuple[str, ...]]:
             numbers = _numbers([row["values"] for row in rows], source.decimal_mark)
             codes = proposed_codes(column, {row["values"]: row["counts"] for row in rows}, numbers or None)
             if codes:
-                found[column.name] = tuple(one.code for one in codes)
-    return found
+                proposed[column.name] = tuple(proposal.code for proposal in codes)
+    return proposed
 
 
 def _looked_at(n_records: int, n_columns: int) -> int:

@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput
@@ -66,6 +69,27 @@ def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawL
     if column.is_ordered is not None:
         settled = RawLevels(settled.values, column.is_ordered, settled.is_numeric, settled.note)
     return settled
+
+
+def whole_numbers(values: pa.Array) -> NDArray[np.int64] | None:
+    """The numbers that distinct values are or spell, without a look at each; None if one is missing or no whole number.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> whole_numbers(pa.array(["12", "7"])), whole_numbers(pa.array(["012", "7"])), whole_numbers(pa.array([1, None]))
+    (array([12,  7]), None, None)
+    """
+    if values.null_count:
+        return None
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        if not pc.all(pc.match_substring_regex(values, "^(0|-?[1-9][0-9]{0,17})$")).as_py():
+            return None
+        return np.asarray(values.cast(pa.int64()))
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return np.asarray(values.cast(pa.int64()))
+    return None
 
 
 def _impossible_date(column: Column) -> BadInput:

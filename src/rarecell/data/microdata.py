@@ -18,19 +18,20 @@ from numpy.typing import NDArray
 from rarecell.choices import READ_MISSING
 from rarecell.data import written
 from rarecell.data.coding import Coding, code_levels
-from rarecell.data.counting import Counted, KeyCounting, number_of_each
+from rarecell.data.counting import CountedTable, KeyCounting, number_of_each
 from rarecell.data.describe import proposed_missing_codes
-from rarecell.data.levels import settle
+from rarecell.data.levels import settle, whole_numbers
+from rarecell.data.likeness import Likeness
 from rarecell.data.missing_codes import joined_codes, parse_missing_codes, with_missing_codes
 from rarecell.data.names import check_names, columns_together, nested_areas
 from rarecell.data.whole_file import WholeFile
 from rarecell.engine import open_source
 from rarecell.engine.arrays import LEAST_RELATIVE_WEIGHT, EncodedColumn, KeyCells, code_chunk, unified
-from rarecell.engine.source import Source
+from rarecell.engine.source import Source, levels_of, weights_of
 from rarecell.engine.streaming import record_cells
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
@@ -155,15 +156,28 @@ class Microdata(Shown):
         """
         wants_records = self._fits_in_memory if records is None else records
         if wants_records not in self._counted:
-            self._counted[wants_records] = self._counting.count(wants_records)
+            counted = self._counting.count(wants_records)
+            self._counted[wants_records] = counted
+            if self._counting.grouped_keys:
+                likeness = Likeness.of_data(self, counted.table, WholeFile.of(self, counted.table))
+                self._counted[wants_records] = self._counting.grouped(counted, likeness)
         return self._counted[wants_records].table
 
+    def likeness(self, table: ContingencyTable) -> Likeness:
+        """What people at each level of each key are like; ``table`` is the table of these data."""
+        return Likeness.of_data(self, table, self.whole_file(table))
+
+    @property
+    def declared_orders(self) -> frozenset[str]:
+        """Keys whose levels the user or the source has declared to be ordered or unordered."""
+        return self._counting.declared_orders()
+
     @cached_property
-    def _counted(self) -> dict[bool, Counted]:
+    def _counted(self) -> dict[bool, CountedTable]:
         return {}
 
     @property
-    def _any_counted(self) -> Counted:
+    def _any_counted(self) -> CountedTable:
         self._counted or self.table()
         return next(iter(self._counted.values()))
 
@@ -195,7 +209,16 @@ class Microdata(Shown):
 
     def wider(self, columns: Sequence[str]) -> Microdata:
         """The same data with further columns added after the keys; a missing value is a level."""
-        return Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
+        return Microdata(
+            self.source,
+            [*self.keys, *columns],
+            weight=self.weight,
+            household=self.household,
+            id=self.id,
+            missing="level",
+            coding=self.coding,
+            hierarchies=self.hierarchies,
+        )
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Level]:
         """What identifies these records when equal ones are drawn: the value of the id column, or else the row number."""
@@ -204,7 +227,9 @@ class Microdata(Shown):
         values = self.values_at(rows, self.id_columns)
         if len(values) == 1:
             return list(values[self.id_columns[0]].to_pylist())
-        return ["/".join(map(str, of_record)) for of_record in zip(*(one.to_pylist() for one in values.values()), strict=True)]
+        return [
+            "/".join(map(str, of_record)) for of_record in zip(*(column.to_pylist() for column in values.values()), strict=True)
+        ]
 
     def drawn_records(
         self, table: ContingencyTable, numbers: NDArray[np.int64], *, seed: int, columns: Sequence[str] = ()
@@ -214,10 +239,10 @@ class Microdata(Shown):
         Number k within a cell is its k-th record in drawing order. The result holds row numbers, or ids when records have
         no position.
         """
-        wanted = table.cell_of(numbers)
-        rank = numbers - table.first_row[wanted]
+        of_cells = table.cell_of(numbers)
+        rank = numbers - table.first_row[of_cells]
         return self.source.drawn_records(
-            self.key_cells(table), wanted, rank, id_column=self.id_column, seed=seed, columns=columns
+            self.key_cells(table), of_cells, rank, id_column=self.id_column, seed=seed, columns=columns
         )
 
     def column_codes(
@@ -267,7 +292,10 @@ class Microdata(Shown):
         See :meth:`rarecell.engine.source.Source.with_products_of_margins`.
         """
         self._counting.refuse_groups()
-        coded = {key: self._counting.code(key, *found) for key, found in self.source.levels(self.keys).items()}
+        coded = {
+            key: self._counting.code(key, *values_and_counts)
+            for key, values_and_counts in levels_of(self.source, self.keys).items()
+        }
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
         none = np.empty((0, len(self.keys)), dtype=np.int32)
@@ -275,7 +303,7 @@ class Microdata(Shown):
 
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""
-        return None if self.weight is None else self.source.weights(self.weight)
+        return None if self.weight is None else weights_of(self.source, self.weight)
 
     @cached_property
     def household_columns(self) -> tuple[str, ...]:
@@ -299,26 +327,52 @@ class Microdata(Shown):
 
     def household_codes(self) -> NDArray[np.int64] | None:
         """A number for the household of each record, or None without such a column; a record without one is its own household."""
-        if self.household is None:
-            return None
-        codes, categories = self.column_codes(self.household_columns)
-        of_record = codes[:, 0].astype(np.int64)
-        lacks = np.zeros(len(codes), dtype=bool)
-        for k, of_column in enumerate(categories):
-            if k:
-                of_record = np.unique(of_record * of_column.n_levels + codes[:, k], return_inverse=True)[1]
-            if of_column.has_missing:
-                lacks |= codes[:, k] == of_column.n_levels - 1
+        return None if self.household is None else self._household_codes
+
+    @cached_property
+    def _household_codes(self) -> NDArray[np.int64]:
+        return self.numbers_of(self.household_columns)
+
+    def numbers_of(self, columns: Sequence[str]) -> NDArray[np.int64]:
+        """A number for the group of records that share the values of these columns; a record that lacks one is its own group.
+
+        Groups are numbered in the order of their values, which is that of :meth:`column_codes`.
+        """
+        of_record, lacks = self._identity(columns[0])
+        for name in columns[1:]:
+            codes, lacks_this = self._identity(name)
+            of_record = np.unique(of_record * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1]
+            lacks = lacks | lacks_this
         alone = np.flatnonzero(lacks)
-        of_record[alone] = of_record.max(initial=0) + 1 + np.arange(len(alone))
+        if len(alone):
+            of_record = of_record.copy()
+            of_record[alone] = of_record.max(initial=0) + 1 + np.arange(len(alone))
         return of_record
+
+    def _identity(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The rank of each record's value in a column, and whether it is missing.
+
+        Columns that identify have as many values as a file has households. Whole numbers, the usual case, are ranked without being looked
+        at one by one.
+        """
+        column = self.columns.get(name)
+        if column is not None and not column.user_missing and name not in self.coding:
+            encoded = self.source.encode([name]).columns[0]
+            numbers = whole_numbers(encoded.values)
+            if numbers is not None:
+                occurring = np.flatnonzero(np.bincount(encoded.codes, minlength=len(numbers)))
+                rank = np.empty(len(numbers), dtype=np.int64)
+                rank[occurring[np.argsort(numbers[occurring], kind="stable")]] = np.arange(len(occurring))
+                return rank[encoded.codes], np.zeros(len(encoded.codes), dtype=bool)
+        codes, (categories,) = self.column_codes([name])
+        of_record = codes[:, 0].astype(np.int64)
+        return of_record, (of_record == categories.n_levels - 1) & categories.has_missing
 
     def whole_file(self, table: ContingencyTable) -> WholeFile:
         """Every column as codes, of all records or of a sample, read once; ``table`` is the table of these data."""
-        key = table.record_cell is None
-        if key not in self._whole_files:
-            self._whole_files[key] = WholeFile.of(self, table)
-        return self._whole_files[key]
+        if table.knows_records not in self._whole_files:
+            self._whole_files[table.knows_records] = WholeFile.of(self, table)
+        return self._whole_files[table.knows_records]
 
     @cached_property
     def _whole_files(self) -> dict[bool, WholeFile]:

@@ -100,7 +100,9 @@ def proposed_codes(column: Column, counts: Mapping[Level, int], numbers: Sequenc
     if len(codes) == len(counts):
         return ()
     order = {value: place for place, value in enumerate(counts)} if numbers is None else dict(zip(counts, numbers, strict=True))
-    return tuple(MissingCode(written(value), counts[value], codes[value]) for value in sorted(codes, key=lambda one: order[one]))
+    return tuple(
+        MissingCode(written(value), counts[value], codes[value]) for value in sorted(codes, key=lambda code: order[code])
+    )
 
 
 def written(value: Level) -> str:
@@ -116,25 +118,25 @@ def shown_codes(code: Level) -> str:
 
 def _apart(counts: Mapping[float, int]) -> dict[float, str]:
     """Numbers that are used for "missing" and stand apart from the others."""
-    found: dict[float, str] = {}
+    reasons: dict[float, str] = {}
     ordered = sorted(counts)
     below = [number for number in ordered if number < 0]
     rest = [number for number in ordered if number >= 0]
     if below and len(rest) > 1 and all(_is_negative_code(number) for number in below):
         gap = rest[0] - below[-1]
         if len(rest) > _MANY or (gap >= 2 and (rest[0] > 0 or below[-1] <= -7)):
-            found |= dict.fromkeys(below, "it is negative, and no other value is")
+            reasons |= dict.fromkeys(below, "it is negative, and no other value is")
     for digits in range(1, 10):
         top = _top_codes(rest, digits)
         others = [number for number in rest if number < (top[0] if top else 0)]
         if top and len(others) > 1 and _stand_apart(top, others, counts, digits):
-            found |= dict.fromkeys(top, f"it stands apart: the next value below is {others[-1]:g}")
+            reasons |= dict.fromkeys(top, f"it stands apart: the next value below is {others[-1]:g}")
     if len(rest) > 10 * _MANY:
         median = sorted(counts.values())[len(counts) // 2]
         for number in rest:
             if _is_top_code(number, len(str(int(number)))) and number >= 90 and counts[number] >= max(_FEWEST, _SPIKE * median):
-                found.setdefault(number, f"{counts[number]:,} records have it, far more than other amounts")
-    return found
+                reasons.setdefault(number, f"{counts[number]:,} records have it, far more than other amounts")
+    return reasons
 
 
 def _is_negative_code(number: float) -> bool:
@@ -166,10 +168,10 @@ def _stand_apart(top: Sequence[float], others: Sequence[float], counts: Mapping[
         has_nine = top[-1] >= 8
         return has_nine and len(others) <= _FEW and (gap >= 3 or (gap >= 2 and len(top) > 1))
     if len(others) <= _MANY + 1:
-        return gap > max(5.0, 2.0 * max(other - one for one, other in itertools.pairwise(others)))
+        return gap > max(5.0, 2.0 * max(later - earlier for earlier, later in itertools.pairwise(others)))
     # A few very old people may stand apart by chance; a code is commoner than the values next to it.
     nearest = max(counts[number] for number in others[-5:])
-    steps = [other - one for one, other in itertools.pairwise(others)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(others)]
     usual = sorted(steps)[len(steps) // 2]
     return gap > max(3.0 * usual, 2.0) and sum(counts[number] for number in top) >= max(3, 2 * nearest)
 
@@ -201,7 +203,7 @@ def parse_missing_codes(text: str) -> dict[str, tuple[str, ...]] | None:
     """
     if text.strip() == PROPOSED:
         return None
-    found: dict[str, tuple[str, ...]] = {}
+    by_column: dict[str, tuple[str, ...]] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, sign, codes = part.rpartition("=")
         listed = tuple(code.strip().replace("−", "-") for code in codes.split(",") if code.strip())
@@ -210,8 +212,8 @@ def parse_missing_codes(text: str) -> dict[str, tuple[str, ...]] | None:
                 f"The codes for missing values were given as '{text}'; name the column and its codes, as in \"age=-9,99; income=998\", or "
                 f'say "{PROPOSED}" for those that rarecell describe proposes.'
             )
-        found[name.strip()] = (*found.get(name.strip(), ()), *listed)
-    return found
+        by_column[name.strip()] = (*by_column.get(name.strip(), ()), *listed)
+    return by_column
 
 
 def joined_codes(codes: Mapping[str, Sequence[str]]) -> str:

@@ -80,7 +80,7 @@ def sets_in(text: str) -> tuple[tuple[str, ...], ...]:
 
 
 @dataclass(frozen=True)
-class Stages:
+class SamplingStages:
     """A sample in two stages: areas first, then people in them.
 
     Attributes
@@ -96,21 +96,21 @@ class Stages:
     n_areas: int
 
     @classmethod
-    def of(cls, text: str) -> Stages:
+    def of(cls, text: str) -> SamplingStages:
         """Read ``"district: 40 of 312"``.
 
         Examples
         --------
-        >>> Stages.of("district: 40 of 312")
-        Stages(column='district', n_drawn=40, n_areas=312)
+        >>> SamplingStages.of("district: 40 of 312")
+        SamplingStages(column='district', n_drawn=40, n_areas=312)
         """
-        told = re.fullmatch(r"\s*(.+?)\s*:\s*([0-9]+)\s+of\s+([0-9]+)\s*", text)
-        if told is None or not 0 < int(told[2]) <= int(told[3]):
+        stages = re.fullmatch(r"\s*(.+?)\s*:\s*([0-9]+)\s+of\s+([0-9]+)\s*", text)
+        if stages is None or not 0 < int(stages[2]) <= int(stages[3]):
             raise BadInput(
                 f"The stages of the sample were given as '{text}'; name the column of the areas that were drawn first, how many were drawn, "
                 'and how many there are: "district: 40 of 312".'
             )
-        return cls(told[1], int(told[2]), int(told[3]))
+        return cls(stages[1], int(stages[2]), int(stages[3]))
 
     @property
     def share(self) -> float:
@@ -152,13 +152,13 @@ def columns_together(text: str | None, columns: Container[str], what: str) -> tu
 
 def scenario_keys(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:
     """The keys that each intruder knows."""
-    found = {}
+    by_scenario = {}
     for name, given in scenario.items():
         keys = given.get("keys")
         if set(given) != {"keys"} or isinstance(keys, str) or not isinstance(keys, Sequence):
             raise BadInput(f'Scenario \'{name}\' needs the list of keys that this intruder knows, as in keys = ["age", "sex"].')
-        found[name] = tuple(str(key) for key in keys)
-    return found
+        by_scenario[name] = tuple(str(key) for key in keys)
+    return by_scenario
 
 
 def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:
@@ -228,7 +228,7 @@ def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[
 
 def _unknown(role: str, name: str, available: Sequence[str]) -> str:
     near = nearest_names(str(name), available)
-    hint = f" Did you mean {', '.join(repr(found) for found in near)}?" if near else ""
+    hint = f" Did you mean {', '.join(repr(similar) for similar in near)}?" if near else ""
     return f"There is no {role} '{name}'.{hint}"
 
 

@@ -4,10 +4,11 @@ All of them use one grammar. Phrases are separated by commas or semicolons outsi
 
     5-year bands · bands of 5 · width 5         numbers in bands that begin at multiples of 5
     edges 15 25 45                              bands that begin at these numbers
-    5 groups                                    automatic groups, as named in the table of what each key costs
+    5 groups                                    groups of levels that are alike in the other columns
     5 quantiles                                 bands with about equal numbers of records
     top 85 · bottom 15                          values of 85 and above, or of 15 and below, as one level
     date to month · date to year                what is left of a date: the month, the quarter or the year
+    first 3 characters                          the beginning of a code: 123 of the postcode 12345
     level 2                                     the second column of groups in the key's hierarchy
     merge 01+02+03 as north; merge 04+05        values merged, with or without a name
     missing 98+99                               values that mean "missing"
@@ -25,6 +26,7 @@ import numpy as np
 
 from rarecell.data.coding import Coding
 from rarecell.errors import BadInput
+from rarecell.outcome.words import counted
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -35,7 +37,7 @@ AS_IT_IS = "as it is"
 
 GRAMMAR = (
     "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'date to month', "
-    "'level 2' of a hierarchy, 'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
+    "'first 3 characters', 'level 2' of a hierarchy, 'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
 )
 """The phrases that are understood, for messages and help."""
 
@@ -72,7 +74,7 @@ def parse_recoding(words: str, *, key: str) -> Coding:
     Examples
     --------
     >>> parse_recoding("5-year bands, top 85", key="age")
-    Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, date=None, missing=())
+    Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, date=None, first=None, missing=())
     """
     given: Json = {}
     phrases = [phrase.strip() for phrase in _SEPARATOR.split(words) if phrase.strip()]
@@ -100,9 +102,9 @@ def parse_recoding(words: str, *, key: str) -> Coding:
 
 def _meaning(phrase: str, key: str) -> Json:
     for pattern, meaning in _PHRASES:
-        found = pattern.fullmatch(phrase)
-        if found is not None:
-            return meaning(found)
+        match = pattern.fullmatch(phrase)
+        if match is not None:
+            return meaning(match)
     raise BadInput(f"The recoding '{phrase}' of key '{key}' is not understood. It is one of {GRAMMAR}.")
 
 
@@ -114,9 +116,9 @@ def _values(text: str) -> tuple[str, ...]:
     return tuple(value.strip().strip('"') for value in _PLUS.split(text) if value.strip())
 
 
-def _merge(found: re.Match[str]) -> Json:
-    values = _values(found["values"])
-    label = (found["label"] or "").strip().strip('"') or "+".join(values)
+def _merge(match: re.Match[str]) -> Json:
+    values = _values(match["values"])
+    label = (match["label"] or "").strip().strip('"') or "+".join(values)
     return {"merge": {label: values}}
 
 
@@ -136,6 +138,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Json]], ...] = 
     (_pattern(r"top(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"top": _number(m[1])}),
     (_pattern(r"bottom(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"bottom": _number(m[1])}),
     (_pattern(r"(?:date )?to (month|quarter|year)"), lambda m: {"date": m[1].lower()}),
+    (_pattern(r"(?:the )?first ([0-9]+)(?: (?:characters?|digits?|letters?))?"), lambda m: {"first": int(m[1])}),
     (_pattern(r"level ([0-9]+)(?: of (?:the|its) hierarchy)?"), lambda m: {"hierarchy": int(m[1])}),
     # A quoted value may hold any word, "as" among them.
     (re.compile(r"""merge (?P<values>(?:"[^"]*"|[^"])+?)(?: as (?P<label>.+))?""", re.IGNORECASE), _merge),
@@ -163,6 +166,8 @@ def words_of(coding: Coding) -> str:
         said.append(f"{coding.quantiles} quantiles")
     if coding.date is not None:
         said.append(f"date to {coding.date}")
+    if coding.first is not None:
+        said.append(f"first {counted(coding.first, 'character')}")
     if coding.hierarchy is not None:
         said.append(f"level {coding.hierarchy}")
     for label, values in (coding.merge or {}).items():
@@ -223,7 +228,7 @@ def words_for_bands(categories: Categories, coarsening: Coarsening) -> str:
     if not categories.is_ordered or bool((groups[1:] < groups[:-1]).any()):
         return ""
     starts = [_BEGINS.fullmatch(categories.labels[k]) for k in np.flatnonzero(np.diff(groups)) + 1]
-    edges = [_number(found[1]) for found in starts if found is not None]
+    edges = [_number(start[1]) for start in starts if start is not None]
     if not edges or len(edges) < len(starts) or sorted(set(edges)) != edges:
         return ""
     return words_of(Coding(edges=tuple(edges)))
@@ -231,12 +236,14 @@ def words_for_bands(categories: Categories, coarsening: Coarsening) -> str:
 
 def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:
     """What each group of a coarsening holds, for a person to read: a range of ordered levels, or a list of others."""
-    found = []
+    groups = []
     for label, levels in zip(coarsening.labels, coarsening.members(), strict=True):
-        members = [categories.labels[level] for level in levels]
-        if categories.is_ordered or len(members) == 1:
-            found.append(label)
+        members = [categories.shown[level] for level in levels]
+        if len(members) == 1:
+            groups.append(members[0])
+        elif categories.is_ordered:
+            groups.append(label)
         else:
             more = f" and {len(members) - most} more" if len(members) > most else ""
-            found.append(" + ".join(members[:most]) + more)
-    return tuple(found)
+            groups.append(" + ".join(members[:most]) + more)
+    return tuple(groups)

@@ -242,9 +242,9 @@ def suggest_role(facts: ColumnFacts) -> Suggestion:
     if facts.n_levels == 1:
         return Suggestion("none", "constant", "All records have the same value, so it cannot tell records apart.")
     for judge in (_known_survey, _weight, _number_of_a_unit, _design, _secret, _identifier, _date, _text, _key):
-        found = judge(facts)
-        if found is not None:
-            return found
+        suggestion = judge(facts)
+        if suggestion is not None:
+            return suggestion
     if facts.numbers is not None and facts.n_levels > MANY_LEVELS:
         return Suggestion(
             "none", "amount", f"{facts.n_levels:,} different numbers: an amount or a measurement, too fine for a key."

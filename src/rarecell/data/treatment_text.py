@@ -40,7 +40,7 @@ KEEP = 0.8
 
 
 @dataclass(frozen=True)
-class Step:
+class TreatmentStep:
     """One phrase: what is done, with which number, which share, which other columns, or which levels."""
 
     kind: str
@@ -71,13 +71,13 @@ _PHRASES = {
 }
 
 
-def parse_treatment(words: str, *, column: str) -> tuple[Step, ...]:
+def parse_treatment(words: str, *, column: str) -> tuple[TreatmentStep, ...]:
     """The steps that words describe, in order.
 
     Examples
     --------
     >>> parse_treatment("top 99 %, round 100", column="income")
-    (Step(kind='top', number=None, share=0.99, unit='', together=(), coding=None), Step(kind='round', number=100.0, share=None, unit='', together=(), coding=None))
+    (TreatmentStep(kind='top', number=None, share=0.99, unit='', together=(), coding=None), TreatmentStep(kind='round', number=100.0, share=None, unit='', together=(), coding=None))
     """
     phrases = [phrase.strip() for phrase in words.split(",") if phrase.strip()]
     steps = [step for phrase in phrases if (step := _step(phrase)) is not None]
@@ -93,32 +93,32 @@ def parse_treatment(words: str, *, column: str) -> tuple[Step, ...]:
         raise BadInput(f"The treatment '{words}' of '{column}' is not understood. It is one of {GRAMMAR}.") from None
     if coding.groups is not None or coding.hierarchy is not None or not coding.changes_values:
         raise BadInput(f"The treatment '{words}' of '{column}' is for keys only. A treatment is one of {GRAMMAR}.")
-    return (Step(LEVELS, coding=coding),)
+    return (TreatmentStep(LEVELS, coding=coding),)
 
 
-def _step(phrase: str) -> Step | None:
+def _step(phrase: str) -> TreatmentStep | None:
     for kind, pattern in _PHRASES.items():
-        found = pattern.fullmatch(phrase)
-        if found is None:
+        match = pattern.fullmatch(phrase)
+        if match is None:
             continue
         if kind in (TOP, BOTTOM):
-            if not found[2]:
-                return Step(kind, number=float(found[1]))
+            if not match[2]:
+                return TreatmentStep(kind, number=float(match[1]))
             # 'bottom 1 %' are the lowest percent, as 'top 99 %' are the highest.
-            return Step(kind, share=_share(found[1], phrase) if kind == TOP else 1.0 - _share(found[1], phrase))
+            return TreatmentStep(kind, share=_share(match[1], phrase) if kind == TOP else 1.0 - _share(match[1], phrase))
         if kind == ROUND:
-            if float(found[1]) <= 0:
+            if float(match[1]) <= 0:
                 raise BadInput(f"'{phrase}': a step for rounding must be above 0.")
-            return Step(kind, number=float(found[1]))
+            return TreatmentStep(kind, number=float(match[1]))
         if kind == NOISE:
-            return Step(kind, share=_share(found[1], phrase))
+            return TreatmentStep(kind, share=_share(match[1], phrase))
         if kind == MICROAGGREGATE:
-            return Step(
-                kind, number=float(found[1]), together=tuple(name.strip() for name in (found[2] or "").split("+") if name.strip())
+            return TreatmentStep(
+                kind, number=float(match[1]), together=tuple(name.strip() for name in (match[2] or "").split("+") if name.strip())
             )
         if kind == PRAM:
-            return Step(kind, share=KEEP if found[1] is None else _share(found[1], phrase))
-        return Step(kind, unit=found[1].lower() if kind == DATE else "")
+            return TreatmentStep(kind, share=KEEP if match[1] is None else _share(match[1], phrase))
+        return TreatmentStep(kind, unit=match[1].lower() if kind == DATE else "")
     return None
 
 
@@ -129,6 +129,6 @@ def _share(text: str, phrase: str) -> float:
     return share
 
 
-def parse_treatments(words: Mapping[str, str]) -> dict[str, tuple[Step, ...]]:
+def parse_treatments(words: Mapping[str, str]) -> dict[str, tuple[TreatmentStep, ...]]:
     """The steps for each column."""
     return {column: parse_treatment(text, column=column) for column, text in words.items()}

@@ -138,8 +138,8 @@ def _numbers(values: pa.Array, column: Column, decimal_mark: str) -> NDArray[np.
     listed = text.to_pylist()
     for pattern, (year, month, day) in _DATES:
         matches = [None if value is None else pattern.fullmatch(value.strip()) for value in listed]
-        if all(one is not None for one, value in zip(matches, listed, strict=True) if value is not None):
-            parts = [(np.nan,) * 3 if one is None else tuple(int(one[k]) for k in (year, month, day)) for one in matches]
+        if all(match is not None for match, value in zip(matches, listed, strict=True) if value is not None):
+            parts = [(np.nan,) * 3 if match is None else tuple(int(match[k]) for k in (year, month, day)) for match in matches]
             return np.array([372.0 * y + 31.0 * m + d for y, m, d in parts])
     return None
 
@@ -182,18 +182,18 @@ class WholeFile:
         names = [name for name, column in data.columns.items() if column.kind != "other"]
         source = data.source
         rng = np.random.default_rng(0)
-        if table.record_cell is None and source.keeps_rows and data.n_records <= MOST_RECORDS:
+        if not table.knows_records and source.keeps_rows and data.n_records <= MOST_RECORDS:
             cell = np.concatenate([np.empty(0, dtype=np.int64), *data.record_cells(table)])
             return cls(read_columns(source, data.columns, names), np.arange(len(cell)), cell, True)
-        if table.record_cell is None:
+        if not table.knows_records:
             numbers = np.sort(rng.choice(table.n_records, min(table.n_records, MOST_DRAWN), replace=False))
             arrays = data.drawn_records(table, numbers, seed=0, columns=names)[1]
             columns = _of_arrays(arrays, data.columns, source.decimal_mark)
             return cls(columns, numbers, table.cell_of(numbers), False)
-        n = len(table.record_cell)
+        n = table.n_rows
         rows = np.arange(n) if n <= MOST_RECORDS else np.sort(rng.choice(n, MOST_RECORDS, replace=False))
         columns = read_columns(source, data.columns, names, None if len(rows) == n else rows)
-        return cls(columns, rows, table.record_cell[rows], len(rows) == n)
+        return cls(columns, rows, table.cell_of(rows), len(rows) == n)
 
 
 def read_columns(
@@ -204,8 +204,8 @@ def read_columns(
         return _of_arrays(source.take(rows, names), columns, source.decimal_mark)
     encoded = source.encode(names).columns
     return {
-        name: ordered_codes(one, columns[name], decimal_mark=source.decimal_mark)
-        for name, one in zip(names, encoded, strict=True)
+        name: ordered_codes(column, columns[name], decimal_mark=source.decimal_mark)
+        for name, column in zip(names, encoded, strict=True)
     }
 
 

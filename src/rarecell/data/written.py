@@ -19,7 +19,7 @@ from rarecell.outcome.words import harmless
 from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:
-    from rarecell.data.counting import Counted
+    from rarecell.data.counting import CountedTable
     from rarecell.edges import Level
 
 
@@ -52,11 +52,11 @@ def levels_to_write(
         of_value,
         categories.levels[:n_levels],
         categories.is_ordered,
-        tuple(tuple(sorted(found)) for found in members),
+        tuple(tuple(sorted(values_of_level)) for values_of_level in members),
     )
 
 
-def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
+def recodes_of(counted: CountedTable, coding: Mapping[str, Coding]) -> Recodes:
     """For each key whose coding changes values, the level released in place of each value."""
     recodes = {}
     for k, categories in enumerate(counted.table.categories):
@@ -68,10 +68,10 @@ def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
 
 def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:
     """How to read the keys of the released data so that their table is the one that was assessed."""
-    found = {key: given for key, given in coding.items() if key not in recodes}
+    read_back = {key: given for key, given in coding.items() if key not in recodes}
     for key, levels in recodes.items():
-        found[key] = Coding(levels=source.levels_read_back(key, levels), ordered=levels.is_ordered)
-    return found
+        read_back[key] = Coding(levels=source.levels_read_back(key, levels), ordered=levels.is_ordered)
+    return read_back
 
 
 def recode_table(recodes: Recodes) -> dict[str, list[Level]]:

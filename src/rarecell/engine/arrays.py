@@ -201,7 +201,7 @@ class KeyCells:
         return tuple(code_by_value(lookup) for lookup in self.lookups)
 
 
-class Pairs(NamedTuple):
+class CountedPairs(NamedTuple):
     """Pairs of a key's level and a column's value that occur: key code, column value and number of records."""
 
     codes: NDArray[np.int64]

@@ -82,10 +82,10 @@ class WrittenLevels:
         chunk = code_chunk(array)
         known = self._level_by_value
         of_value = [known.get(plain_value(value), _STRANGE) for value in chunk.values.to_pylist()]
-        found = np.array([*of_value, -1], dtype=np.int32)[chunk.codes]
-        if (found == _STRANGE).any():
+        levels = np.array([*of_value, -1], dtype=np.int32)[chunk.codes]
+        if (levels == _STRANGE).any():
             raise RuntimeError("Internal error: a value is to be written that was not counted. Nothing was written.")
-        return np.asarray(found)
+        return np.asarray(levels)
 
     def texts(self, levels: NDArray[np.int32]) -> pa.DictionaryArray:
         """The labels of some levels, −1 for missing ones."""
@@ -99,9 +99,9 @@ class WrittenLevels:
         A number stays as it is, a band gets its lower bound, and a group the smallest of its members. If that does not give
         whole numbers, or gives one of them twice, the levels get 1, 2, 3 ….
         """
-        found = [_number_of(level, members) for level, members in zip(self.levels, self.members, strict=True)]
-        whole = [number for number in found if number is not None]
-        if len(whole) == len(found) and len(set(whole)) == len(whole):
+        numbers = [_number_of(level, members) for level, members in zip(self.levels, self.members, strict=True)]
+        whole = [number for number in numbers if number is not None]
+        if len(whole) == len(numbers) and len(set(whole)) == len(whole):
             return tuple(whole)
         return tuple(range(1, len(self.levels) + 1))
 
@@ -194,11 +194,11 @@ class Changes:
         rows = np.asarray(self.places, dtype=np.int64) if self.values else np.empty(0, dtype=np.int64)
         order = np.argsort(rows, kind="stable")
         none = np.empty(0, dtype=np.int64)
-        found = {}
+        by_column = {}
         for name in self.changed:
             has_values = name in self.values
             blanks = self.blanks.get(name, Blanks(none))
-            found[name] = ColumnChanges(
+            by_column[name] = ColumnChanges(
                 rows[order] if has_values else none,
                 one_array(self.values[name]).take(as_arrow(order)) if has_values else None,
                 self.recodes.get(name),
@@ -206,7 +206,7 @@ class Changes:
                 blanks.words,
                 one_array(self.treated[name]) if name in self.treated else None,
             )
-        return found
+        return by_column
 
     def of_part(self, first: int, n_rows: int) -> Changes:
         """What changes in the ``n_rows`` records from ``first`` on, which stay in their order."""

@@ -21,7 +21,7 @@ import pyarrow.ipc
 from rarecell.engine.arrays import EncodedColumn, GroupedCounts, recoded_batches
 from rarecell.engine.duck import EngineSettings, connect, private_directory, renamed
 from rarecell.engine.places import FileStamp, confined
-from rarecell.engine.source import Column, Source
+from rarecell.engine.source import Column, Source, array_numbers
 from rarecell.errors import BadInput, RarecellError
 from rarecell.machine.disk import new_private_file
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class FileSource(Source):
     """A file that stays unchanged between one reading and the next."""
 
-    keeps_codes = True
+    _keeps_codes = True
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         self.path = path
@@ -113,7 +113,9 @@ class FileSource(Source):
             new_type = pa.float64() if field.name == weight else pa.int32() if field.name in recodes else field.type
             fields.append(pa.field(field.name, new_type))
         schema = pa.schema(fields)
-        batches = recoded_batches(self.batches(names), schema, weight, recodes, self._batch_numbers)
+        batches = recoded_batches(
+            self.batches(names), schema, weight, recodes, lambda array: array_numbers(array, self.decimal_mark)
+        )
         renamed = pa.schema([pa.field(new, field.type) for new, field in zip(new_names, schema, strict=False)])
         return pa.RecordBatchReader.from_batches(
             renamed, (pa.record_batch(batch.columns, schema=renamed) for batch in _remembering(batches, refused))
@@ -164,7 +166,7 @@ class CachedSource(Source):
     """A source that fills a file of its own (see :meth:`_fill`) when it is first read."""
 
     copy_name = "records.parquet"
-    keeps_codes = True
+    _keeps_codes = True
 
     def __init__(self, name: str, *, settings: EngineSettings) -> None:
         self.name = name

@@ -279,17 +279,17 @@ def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None
     """
     names = new_names(n_columns + 1)
     n, total, smallest, usable = new_names(4, "sum")
-    wanted = [nw.len().alias(n)]
+    aggregates = [nw.len().alias(n)]
     if weight is not None:
         value = nw.col(names[-1]).cast(nw.Float64)
         is_usable = value.is_finite() & (value.abs() < LARGEST_WEIGHT)
         units = nw.when(is_usable).then((value * WEIGHT_UNITS).round(0)).otherwise(0.0)
-        wanted += [
+        aggregates += [
             units.cast(nw.Int64).sum().alias(total),
             nw.when(is_usable).then(value).otherwise(1.0).min().alias(smallest),
             nw.when(is_usable).then(1).otherwise(0).sum().alias(usable),
         ]
-    grouped = frame.group_by(names[:-1]).agg(*wanted).collect("pyarrow").to_arrow()
+    grouped = frame.group_by(names[:-1]).agg(*aggregates).collect("pyarrow").to_arrow()
     counts = grouped.column(n).to_numpy().astype(np.int64)
     sums = None
     if weight is not None:

@@ -35,25 +35,25 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
     chosen = settings or EngineSettings()
     if os.path.isdir(path) or is_wildcard(path):
         return open_parts(path, settings=chosen)
-    found = existing_file(path)
-    suffixes = [suffix.lower() for suffix in found.suffixes]
+    file = existing_file(path)
+    suffixes = [suffix.lower() for suffix in file.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in TEXT_SUFFIXES or (last == ".gz" and (len(suffixes) < 2 or suffixes[-2] in TEXT_SUFFIXES)):
-        return open_text(found, settings=chosen)
+        return open_text(file, settings=chosen)
     if last in WORKBOOK_SUFFIXES:
         from rarecell.engine.workbook import WorkbookSource
 
-        return WorkbookSource(found, settings=chosen)
+        return WorkbookSource(file, settings=chosen)
     if last in PARQUET_SUFFIXES:
-        return ParquetSource(found, settings=chosen)
+        return ParquetSource(file, settings=chosen)
     if last in ARROW_SUFFIXES:
-        return ArrowSource(found, settings=chosen)
+        return ArrowSource(file, settings=chosen)
     if last in STATISTICS_SUFFIXES:
         from rarecell.engine.statistics.source import StatisticsSource
 
-        return StatisticsSource(found, settings=chosen)
+        return StatisticsSource(file, settings=chosen)
     what = _ELSEWHERE.get(last, f"of a kind that is not known by its ending '{last}'. Convert it")
-    raise BadInput(f"{found} is {what}, and name that file. These are read: {FORMATS}.")
+    raise BadInput(f"{file} is {what}, and name that file. These are read: {FORMATS}.")
 
 
 def open_parts(path: str | Path, *, settings: EngineSettings) -> Source:

@@ -200,9 +200,9 @@ def check_place(place: str, *, has_query: bool) -> None:
                 "A database was named without a query. Say which rows are the records, with --sql 'SELECT …' (sql= in Python)."
             )
         connection_string(place)
-    elif found := _SCHEME.match(place):
+    elif scheme := _SCHEME.match(place):
         raise BadInput(
-            f"Data at addresses that begin with {found[1]}:// are not read. Name a file by its path, or a PostgreSQL database as "
+            f"Data at addresses that begin with {scheme[1]}:// are not read. Name a file by its path, or a PostgreSQL database as "
             "postgresql://user@host/database together with a query."
         )
 
@@ -225,10 +225,10 @@ def without_password(address: str) -> str:
     """An address as it may be stored; anything else, such as a path, is returned unchanged."""
     if not is_server(address):
         return address
-    if found := _URI.fullmatch(address):
-        options = [option for option in (found["options"] or "").split("&") if option.partition("=")[0] not in _SECRET | {""}]
-        user = "" if found["user"] is None else f"{found['user']}@"
-        return f"{found['scheme']}{user}{found['place']}{'?' if options else ''}{'&'.join(options)}"
+    if parts := _URI.fullmatch(address):
+        options = [option for option in (parts["options"] or "").split("&") if option.partition("=")[0] not in _SECRET | {""}]
+        user = "" if parts["user"] is None else f"{parts['user']}@"
+        return f"{parts['scheme']}{user}{parts['place']}{'?' if options else ''}{'&'.join(options)}"
     pairs = _pairs(address.removeprefix("postgres:")) or []
     return f"postgres:{' '.join(text.strip() for name, text in pairs if name not in _SECRET)}"
 
@@ -243,7 +243,7 @@ def named_places(place: str, query: str | None = None) -> list[Path]:
             matched = [name] if os.path.lexists(name) else glob.glob(name, recursive=True) if glob.has_magic(name) else []
         except (OSError, ValueError, re.error):
             matched = []
-        places += [Path(one) for one in matched]
+        places += [Path(match) for match in matched]
     return places
 
 
@@ -258,11 +258,11 @@ def _pairs(text: str) -> list[tuple[str, str]] | None:
     """The name and the whole text of each pair, or None when there is anything else among them."""
     pairs, place, text = [], 0, text.rstrip()
     while place < len(text):
-        found = _PAIR.match(text, place)
-        if found is None:
+        pair = _PAIR.match(text, place)
+        if pair is None:
             return None
-        pairs.append((found["name"], found[0]))
-        place = found.end()
+        pairs.append((pair["name"], pair[0]))
+        place = pair.end()
     return pairs
 
 
@@ -338,9 +338,9 @@ class Watch:
         """
         try:
             state = [_state(path) for path in self.paths]
-            if self._first.result() == (found := self._hash if state == self._state else files_hash(self.paths)):
-                self._state, self._hash = state, found
-                return found
+            if self._first.result() == (current := self._hash if state == self._state else files_hash(self.paths)):
+                self._state, self._hash = state, current
+                return current
         except OSError:
             pass
         raise changed(self.name)
@@ -370,10 +370,10 @@ def file_hash(path: Path) -> str:
 
 def files_below(path: Path) -> list[Path]:
     """The file itself, or all files in a folder, in the order of their names."""
-    return [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+    return [path] if path.is_file() else sorted(inside for inside in path.rglob("*") if inside.is_file())
 
 
 def files_hash(paths: Sequence[Path]) -> str:
     """SHA-256 of one file; for several files, SHA-256 of the list of their hashes in order, one per line."""
     hashes = [file_hash(path) for path in paths]
-    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(f"{one}\n" for one in hashes).encode()).hexdigest()
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(f"{digest}\n" for digest in hashes).encode()).hexdigest()

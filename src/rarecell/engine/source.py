@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.engine.arrays import (
     CodedChunk,
+    CountedPairs,
     EncodedColumn,
     EncodedRecords,
     GroupedCounts,
     KeyCells,
     Kind,
-    Pairs,
     as_arrow,
     as_numpy,
     check_record_weights,
@@ -91,14 +91,14 @@ class StoredDate:
             If one lies before the year 1 or after 9999.
         """
         start = datetime.datetime.combine(self.origin, datetime.time())
-        found: list[datetime.datetime | None] = []
+        moments: list[datetime.datetime | None] = []
         for number in numbers:
             days, rest = (0, 0) if number is None else divmod(number, self.per_day)
             moment = start + datetime.timedelta(days, rest * 86_400 / self.per_day)
-            found.append(None if number is None else moment)
-        if all(moment is None or moment.time() == datetime.time() for moment in found):
-            return tuple(None if moment is None else moment.date() for moment in found)
-        return tuple(found)
+            moments.append(None if number is None else moment)
+        if all(moment is None or moment.time() == datetime.time() for moment in moments):
+            return tuple(None if moment is None else moment.date() for moment in moments)
+        return tuple(moments)
 
     def cut(self, numbers: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
         """The numbers of the first day of each month, quarter or year; NaN stays."""
@@ -109,9 +109,9 @@ class StoredDate:
             first = months - months.astype(np.int64) % 3
         else:
             first = days.astype("datetime64[M]" if unit == "month" else "datetime64[Y]")
-        found = np.full_like(numbers, np.nan)
-        found[known] = (first.astype("datetime64[D]") - origin).astype(np.int64) * float(self.per_day)
-        return found
+        cut = np.full_like(numbers, np.nan)
+        cut[known] = (first.astype("datetime64[D]") - origin).astype(np.int64) * float(self.per_day)
+        return cut
 
 
 @dataclass(frozen=True)
@@ -243,6 +243,9 @@ class Source(Engine):
 
     _watch: Watch | None = None
 
+    def check_writable(self) -> None:
+        """Refuse, before anything is computed, data that lack an optional part to be written back."""
+
     def watch(self) -> None:
         """Remember what the files hold now, so that :meth:`unchanged_hash` can tell whether they have changed."""
         if self.paths:
@@ -271,16 +274,16 @@ class Source(Engine):
                 for chunk, encoded in zip(chunks, pool.map(code_chunk, batch.columns[: len(new)]), strict=True):
                     chunk.append(encoded)
                 if weight is not None:
-                    weights.append(self._batch_numbers(batch.column(len(new))))
+                    weights.append(array_numbers(batch.column(len(new)), self.decimal_mark))
             read = dict(zip(new, pool.map(unified, chunks), strict=True))
         for name, column in read.items():
             self._keep_codes(name, column)
-        found = tuple(read[name] if name in read else self._codes[name] for name in columns)
+        encoded_columns = tuple(read[name] if name in read else self._codes[name] for name in columns)
         if weight is None:
-            return EncodedRecords(found)
-        return EncodedRecords(found, self._checked_weights(weight, np.concatenate([np.empty(0), *weights])))
+            return EncodedRecords(encoded_columns)
+        return EncodedRecords(encoded_columns, _checked_weights(self, weight, np.concatenate([np.empty(0), *weights])))
 
-    keeps_codes: bool = False
+    _keeps_codes: bool = False
     """Whether columns that were coded once are kept; a frame in memory may change without our knowing."""
 
     def _refuse_change(self) -> None:
@@ -292,7 +295,7 @@ class Source(Engine):
 
     def _keep_codes(self, name: str, column: EncodedColumn) -> None:
         n_bytes = sum(kept.codes.nbytes + kept.values.nbytes for kept in (*self._codes.values(), column))
-        if self.keeps_codes and n_bytes <= MOST_BYTES_OF_CODES:
+        if self._keeps_codes and n_bytes <= MOST_BYTES_OF_CODES:
             self._codes[name] = column
 
     def counts(
@@ -318,63 +321,22 @@ class Source(Engine):
         )
         return GroupedCounts(grouped, counts, sums)
 
-    def levels(self, columns: Sequence[str]) -> dict[str, tuple[pa.Array, NDArray[np.int64]]]:
-        """For each column, its distinct values and how many records have each."""
-        found = {}
-        for name in columns:
-            grouped = self.counts([name])
-            column = grouped.columns[0]
-            numbers = np.zeros(len(column.values), dtype=np.int64)
-            numbers[column.codes] = grouped.counts
-            found[name] = (column.values, numbers)
-        return found
-
-    def numbers(self, column: str) -> NDArray[np.float64]:
-        """A column as floating-point numbers in record order; NaN where there is no number."""
-        parts = [self._batch_numbers(batch.column(0)) for batch in self.batches([column])]
-        return np.concatenate(parts) if parts else np.empty(0)
-
-    def weights(self, column: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """The weight of each record, checked to be a number of persons; or, unchecked, the weights at some positions."""
-        if rows is not None:
-            return self._batch_numbers(self.take(rows, [column])[column])
-        return self._checked_weights(column, self.numbers(column))
-
-    def _checked_weights(self, column: str, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        def value_at(row: int) -> Any:
-            return self.take(np.array([row]), [column])[column][0].as_py()
-
-        return check_record_weights(self.name, column, weights, value_at, least=self.least_weight)
-
-    def _batch_numbers(self, array: pa.Array) -> NDArray[np.float64]:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if kind_of(array.type) != "text":
-            return _as_floats(array)
-        if pa.types.is_null(array.type):
-            return np.full(len(array), np.nan)
-        text = pc.utf8_trim_whitespace(array)
-        if self.decimal_mark != ".":
-            text = pc.replace_substring(text, self.decimal_mark, ".")
-        is_number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
-        return _as_floats(pc.if_else(is_number, text, pa.nulls(1, text.type)[0]))
-
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of these columns at these record positions, as they stand in the data."""
-        wanted = np.asarray(rows, dtype=np.int64)
+        positions = np.asarray(rows, dtype=np.int64)
         if len(columns) and all(name in self._codes and _is_exact(self._codes[name].values.type) for name in columns):
             self._refuse_change()
             coded = {name: self._codes[name] for name in columns}
-            return {name: column.values.take(as_arrow(column.codes[wanted])) for name, column in coded.items()}
-        order = np.argsort(wanted, kind="stable")
-        in_order = wanted[order]
+            return {name: column.values.take(as_arrow(column.codes[positions])) for name, column in coded.items()}
+        order = np.argsort(positions, kind="stable")
+        in_order = positions[order]
         parts: list[pa.Table] = []
         first = 0
         for batch in self.batches(columns):
             low, high = np.searchsorted(in_order, [first, first + batch.num_rows])
             if high > low:
-                found = batch.take(as_arrow(in_order[low:high] - first))
-                parts.append(pa.table([_without_dictionary(array) for array in found.columns], names=list(columns)))
+                at_positions = batch.take(as_arrow(in_order[low:high] - first))
+                parts.append(pa.table([_without_dictionary(array) for array in at_positions.columns], names=list(columns)))
             first += batch.num_rows
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
@@ -388,7 +350,7 @@ class Source(Engine):
     def drawn_records(
         self,
         cells: KeyCells,
-        wanted: NDArray[np.int64],
+        of_cells: NDArray[np.int64],
         rank: NDArray[np.int64],
         *,
         id_column: str | None,
@@ -399,12 +361,12 @@ class Source(Engine):
 
         A place is a row number, or the id of a record without a position.
         """
-        rows = drawn_rows(self, cells, wanted, rank, id_column=id_column, seed=seed)
+        rows = drawn_rows(self, cells, of_cells, rank, id_column=id_column, seed=seed)
         return rows, self.take(rows, columns) if columns else {}
 
     def crossed(
         self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
-    ) -> dict[str, dict[str, Pairs]]:
+    ) -> dict[str, dict[str, CountedPairs]]:
         """Pairs of each column with each key, over all records with a cell; columns with over ``most_values`` are left out."""
         return counted_pairs(self, cells, keys, columns, most_values=most_values)
 
@@ -485,6 +447,56 @@ class Source(Engine):
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         """How the levels of a column read once they are written."""
         return written.levels if written.only_blanks else written.labels
+
+
+# What every source tells in the same way.
+
+
+def levels_of(source: Source, columns: Sequence[str]) -> dict[str, tuple[pa.Array, NDArray[np.int64]]]:
+    """For each column, its distinct values and how many records have each."""
+    levels = {}
+    for name in columns:
+        grouped = source.counts([name])
+        column = grouped.columns[0]
+        numbers = np.zeros(len(column.values), dtype=np.int64)
+        numbers[column.codes] = grouped.counts
+        levels[name] = (column.values, numbers)
+    return levels
+
+
+def numbers_of(source: Engine, column: str) -> NDArray[np.float64]:
+    """A column as floating-point numbers in record order; NaN where there is no number."""
+    parts = [array_numbers(batch.column(0), source.decimal_mark) for batch in source.batches([column])]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def weights_of(source: Source, column: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """The weight of each record, checked to be a number of persons; or, unchecked, the weights at some positions."""
+    if rows is not None:
+        return array_numbers(source.take(rows, [column])[column], source.decimal_mark)
+    return _checked_weights(source, column, numbers_of(source, column))
+
+
+def _checked_weights(source: Source, column: str, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value_at(row: int) -> Any:
+        return source.take(np.array([row]), [column])[column][0].as_py()
+
+    return check_record_weights(source.name, column, weights, value_at, least=source.least_weight)
+
+
+def array_numbers(array: pa.Array, decimal_mark: str) -> NDArray[np.float64]:
+    """Values as floating-point numbers; NaN where there is no number."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if kind_of(array.type) != "text":
+        return _as_floats(array)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    text = pc.utf8_trim_whitespace(array)
+    if decimal_mark != ".":
+        text = pc.replace_substring(text, decimal_mark, ".")
+    is_number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+    return _as_floats(pc.if_else(is_number, text, pa.nulls(1, text.type)[0]))
 
 
 def _is_exact(value_type: pa.DataType) -> bool:

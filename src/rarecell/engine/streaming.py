@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels.counting import CellIndex, count_pairs, count_values
 from rarecell.edges import Level
-from rarecell.engine.arrays import KeyCells, Pairs, as_arrow, code_chunk, plain_value
+from rarecell.engine.arrays import CountedPairs, KeyCells, as_arrow, code_chunk, plain_value
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -56,21 +56,21 @@ def record_cells(source: Source, cells: KeyCells) -> Iterator[NDArray[np.int64]]
 
 
 def drawn_rows(
-    source: Source, cells: KeyCells, wanted: NDArray[np.int64], rank: NDArray[np.int64], *, id_column: str | None, seed: int
+    source: Source, cells: KeyCells, of_cells: NDArray[np.int64], rank: NDArray[np.int64], *, id_column: str | None, seed: int
 ) -> NDArray[np.int64]:
     """Row number of the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``."""
-    is_wanted = np.zeros(len(cells.cells) + 1, dtype=bool)
-    is_wanted[wanted] = True
-    rows, found, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
+    is_asked = np.zeros(len(cells.cells) + 1, dtype=bool)
+    is_asked[of_cells] = True
+    rows, cell_of_row, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
     for piece in record_cells(source, cells):
-        hit = np.flatnonzero(is_wanted[piece])
+        hit = np.flatnonzero(is_asked[piece])
         rows.append(first + hit)
-        found.append(piece[hit])
+        cell_of_row.append(piece[hit])
         first += len(piece)
-    row, cell = np.concatenate(rows), np.concatenate(found)
+    row, cell = np.concatenate(rows), np.concatenate(cell_of_row)
     names = row if id_column is None else source.take(row, [id_column])[id_column].to_pylist()
     order = np.lexsort((drawing_order(seed, names), cell))
-    return np.asarray(row[order[np.searchsorted(cell[order], wanted) + rank]])
+    return np.asarray(row[order[np.searchsorted(cell[order], of_cells) + rank]])
 
 
 def counted_pairs(
@@ -81,7 +81,7 @@ def counted_pairs(
     *,
     most_values: int,
     first_values: int = FIRST_VALUES,
-) -> dict[str, dict[str, Pairs]]:
+) -> dict[str, dict[str, CountedPairs]]:
     """For each column with at most ``most_values`` values, its pairs with each key.
 
     ``first_values`` is the number of values that each column has room for at first.
@@ -136,14 +136,14 @@ class _GrowingCounts:
         for codes, joint in zip(of_keys, self._joint, strict=True):
             count_pairs(codes, chunk.codes, place, joint)
 
-    def pairs(self) -> list[Pairs]:
+    def pairs(self) -> list[CountedPairs]:
         assert self.values is not None
         values = pa.array(list(self.values), self._type)
-        found = []
+        pairs = []
         for joint in self._joint:
             codes, places = np.nonzero(joint)
-            found.append(Pairs(codes, values.take(places), joint[codes, places]))
-        return found
+            pairs.append(CountedPairs(codes, values.take(places), joint[codes, places]))
+        return pairs
 
 
 # Which of several equal records is taken?

@@ -60,10 +60,10 @@ class WorkbookSource(CachedSource):
         if others:
             listed = ", ".join(f"'{name}'" for name in others[:4]) + (" and more" if len(others) > 4 else "")
             said += f"; it has other sheets, too: {listed} (choose with --sheet)"
-        told = [f"{said}. A protected file is written as CSV."]
+        notes = [f"{said}. A protected file is written as CSV."]
         if _has_errors(self.path):
-            told.append(f"{self.path.name} holds cells with errors such as #N/A; they count as missing.")
-        return tuple(told)
+            notes.append(f"{self.path.name} holds cells with errors such as #N/A; they count as missing.")
+        return tuple(notes)
 
     def columns(self) -> tuple[Column, ...]:
         return tuple(replace(column, kind="other") if column.name in self._dates else column for column in self._inner.columns())
@@ -131,16 +131,16 @@ class WorkbookSource(CachedSource):
             ) from None
 
     def _chosen(self, book: Any) -> str:
-        wanted = self.settings.sheet
-        if wanted is None:
+        sheet = self.settings.sheet
+        if sheet is None:
             filled = (name for name in self.sheets if book.get_sheet_by_name(name).height)
             return next(filled, self.sheets[0] if self.sheets else "")
-        if wanted not in self.sheets:
-            near = nearest_names(wanted, self.sheets)
+        if sheet not in self.sheets:
+            near = nearest_names(sheet, self.sheets)
             hint = f" Did you mean '{near[0]}'?" if near else ""
             listed = ", ".join(f"'{name}'" for name in self.sheets)
-            raise BadInput(f"{self.path} has no sheet '{wanted}'.{hint} It has: {listed}.")
-        return wanted
+            raise BadInput(f"{self.path} has no sheet '{sheet}'.{hint} It has: {listed}.")
+        return sheet
 
     def _protected(self) -> BadInput:
         return BadInput(

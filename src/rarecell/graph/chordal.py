@@ -7,7 +7,7 @@ machine word, so a graph has at most 64 vertices. Everything is in canonical ord
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -248,3 +248,26 @@ def _check_masks(n_vertices: int, neighbours: Sequence[int]) -> None:
         for w in each_member(around):
             if not holds(neighbours[w], v):
                 raise BadInput(f"Vertex {w} is a neighbour of {v}, but {v} is not one of {w}. Give both, or neither.")
+
+
+def least_fill(neighbours: Sequence[int], n_cells: Callable[[int], int]) -> ChordalGraph:
+    """A chordal graph with all the edges of the given graph.
+
+    Vertices are eliminated one by one: each time the vertex whose neighbours lack the fewest edges among themselves. Ties
+    go to the vertex whose clique has the fewest cells, then to the first. The missing edges are added.
+    """
+    filled = list(neighbours)
+    left = all_below(len(filled))
+
+    def cost(v: int) -> tuple[int, int, int]:
+        around = filled[v] & left
+        n_lacking = sum((around & ~filled[w] & ~single(w)).bit_count() for w in each_member(around))
+        return n_lacking, n_cells(around | single(v)), v
+
+    while left:
+        v = min(each_member(left), key=cost)
+        around = filled[v] & left
+        for w in each_member(around):
+            filled[w] |= around & ~single(w)
+        left &= ~single(v)
+    return ChordalGraph.from_neighbours(filled)

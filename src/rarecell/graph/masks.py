@@ -91,10 +91,10 @@ def subsets(mask: int) -> NDArray[np.int64]:
     >>> subsets(5).tolist()
     [0, 1, 4, 5]
     """
-    found = np.zeros(1, dtype=np.int64)
+    subsets_so_far = np.zeros(1, dtype=np.int64)
     for v in each_member(mask):
-        found = np.concatenate([found, found | single(v)])
-    return found
+        subsets_so_far = np.concatenate([subsets_so_far, subsets_so_far | single(v)])
+    return subsets_so_far
 
 
 def in_canonical_order(masks: Iterable[int]) -> tuple[int, ...]:
@@ -114,9 +114,9 @@ def reachable(neighbours: Sequence[int], start: int, allowed: int) -> int:
 
 def components(neighbours: Sequence[int], allowed: int) -> tuple[int, ...]:
     """Connected components of the subgraph induced by ``allowed``, in the order of their lowest vertices."""
-    found = []
+    parts = []
     while allowed:
         component = reachable(neighbours, allowed & -allowed, allowed)
-        found.append(component)
+        parts.append(component)
         allowed &= ~component
-    return tuple(found)
+    return tuple(parts)

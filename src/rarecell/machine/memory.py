@@ -75,10 +75,10 @@ class MemoryLimit:
         """A limit such as ``"4GB"``; half of the machine's memory when none is given."""
         if text is None:
             return cls(max(LEAST, machine_memory() // 2))
-        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
-        if found is None or found[2].upper() not in _UNITS:
+        size_and_unit = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+        if size_and_unit is None or size_and_unit[2].upper() not in _UNITS:
             raise BadInput(f"The memory was given as '{text}'; it must be a number with a unit, such as 4GB or 512MiB.")
-        size = float(found[1]) * _UNITS[found[2].upper()]
+        size = float(size_and_unit[1]) * _UNITS[size_and_unit[2].upper()]
         if size > _MOST:
             raise BadInput(
                 f"The memory was given as '{text[:40]}'; no computer has that much. Give what the run may use, such as 4GB."

@@ -20,8 +20,8 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @contextlib.contextmanager
-def when_asked_to_end(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` when a signal asks the program to end; this works only in the main thread.
+def when_asked_to_end(act: Callable[[int], None]) -> Iterator[None]:
+    """Call ``act`` with the number of the signal that asks the program to end; this works only in the main thread.
 
     A signal that the program was started to ignore, as ``nohup`` does with SIGHUP, stays ignored.
     """
@@ -31,7 +31,7 @@ def when_asked_to_end(act: Callable[[], None]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
-            signal.signal(number, lambda _number, _frame: act())
+            signal.signal(number, lambda number, _frame: act(number))
     try:
         yield
     finally:
@@ -40,7 +40,7 @@ def when_asked_to_end(act: Callable[[], None]) -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def interrupt() -> None:
+def interrupt(_signal_number: int) -> None:
     """End as Ctrl-C does."""
     raise KeyboardInterrupt
 

@@ -106,7 +106,7 @@ def conjugate_gradients(act: Linear, target: Floats, scale: Linear, *, tolerance
     >>> (11 * found).round(6)
     array([1., 7.])
     """
-    found = np.zeros_like(target)
+    solution = np.zeros_like(target)
     remainder = target.copy()
     enough = tolerance * float(np.linalg.norm(target))
     direction, before = np.zeros_like(target), 1.0
@@ -118,7 +118,7 @@ def conjugate_gradients(act: Linear, target: Floats, scale: Linear, *, tolerance
         direction = scaled + now / before * direction
         turned = act(direction)
         step = now / float(direction @ turned)
-        found += step * direction
+        solution += step * direction
         remainder -= step * turned
         before = now
-    return found
+    return solution

@@ -38,8 +38,8 @@ def on_all_cores(work: Callable[..., _T], calls: Sequence[Sequence[object]]) -> 
         return list(pool.map(lambda arguments: work(*arguments), calls))
 
 
-def side_by_side(one: Callable[[], _T], other: Callable[[], _U]) -> tuple[_T, _U]:
+def side_by_side(first: Callable[[], _T], second: Callable[[], _U]) -> tuple[_T, _U]:
     """Do two things at once that do not depend on each other."""
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(other)
-        return one(), waiting.result()
+        waiting = pool.submit(second)
+        return first(), waiting.result()

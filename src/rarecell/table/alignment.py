@@ -121,12 +121,12 @@ def _refuse_nothing_in_common(key: str, to_common: Sequence[Codes]) -> None:
 
 def together(lists: Sequence[Sequence[Level]], is_ordered: bool) -> tuple[Level, ...]:
     """The levels of several files, each once and the missing one last; sorted if they are ordered numbers."""
-    found: dict[Level, Level] = {}
+    by_meaning: dict[Level, Level] = {}
     for levels in lists:
         for level in levels:
             if level is not None:
-                found.setdefault(meaning(level), level)
-    ordered = list(found.values())
+                by_meaning.setdefault(meaning(level), level)
+    ordered = list(by_meaning.values())
     first = [level for level in lists[0] if level is not None]
     if is_ordered and all(isinstance(level, Real) for level in ordered) and first == sorted(first):
         ordered.sort()
@@ -315,18 +315,18 @@ def recoded_alike(levels: Sequence[Level], before: Categories, after: Categories
     known = {meaning(level): int(code) for level, code in zip(before.levels, rule.of_original, strict=True)}
     coarse = {meaning(level): int(code) for level, code in zip(after.levels, rule.of_released, strict=True)}
     numbers = sorted(value for value in known if isinstance(value, float))
-    found = np.full(len(levels), -1, dtype=np.int32)
+    codes = np.full(len(levels), -1, dtype=np.int32)
     for place, level in enumerate(levels):
         value = meaning(level)
         if value in known:
-            found[place] = known[value]
+            codes[place] = known[value]
         elif isinstance(value, float) and numbers:
             right = int(np.searchsorted(numbers, value))
             around = {known[numbers[side]] for side in (right - 1, right) if 0 <= side < len(numbers)}
-            found[place] = around.pop() if len(around) == 1 else coarse.get(value, -1)
+            codes[place] = around.pop() if len(around) == 1 else coarse.get(value, -1)
         else:
-            found[place] = coarse.get(value, -1)
-    return found
+            codes[place] = coarse.get(value, -1)
+    return codes
 
 
 def meaning(level: Level) -> Any:

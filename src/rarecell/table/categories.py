@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MISSING = "missing"
 """How a missing value is shown to a reader."""
 
+NOBODY = "nobody"
+"""The level of a column that describes somebody who is not there."""
+
 
 def shown_level(level: Level, labels: Mapping[Level, str]) -> str:
     """A level as shown to a reader: its label with the code beside it, where there is a label.
@@ -42,13 +45,15 @@ class Categories:
 
     ``is_ordered`` means that neighbouring levels are alike (numbers, dates, bands, a declared order), so that they can
     be grouped into bands and the distance between two of them is their difference in rank. ``value_labels`` has what the file
-    says about a code, where it does.
+    says about a code, where it does. ``taken_with`` names another key and one of its levels: below that level there is nobody to have a
+    value, and the first level, :data:`NOBODY`, says so; elsewhere it does not occur.
     """
 
     key: str
     levels: tuple[Level, ...]
     is_ordered: bool = False
     value_labels: Mapping[Level, str] = field(default_factory=dict, compare=False, repr=False)
+    taken_with: tuple[str, Level] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.levels)) != len(self.levels):
@@ -63,6 +68,11 @@ class Categories:
     @property
     def has_missing(self) -> bool:
         return bool(self.levels) and self.levels[-1] is None
+
+    @property
+    def has_nobody(self) -> bool:
+        """Whether another key decides that the first level is nobody's."""
+        return self.taken_with is not None and bool(self.levels) and self.levels[0] == NOBODY
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import agglomeration as kernels
-from rarecell.errors import BadInput
 from rarecell.graph.masks import MAX_VERTICES
 from rarecell.outcome.words import between, counted
 from rarecell.table.categories import Categories, Coarsening, members_of_groups
@@ -60,15 +59,15 @@ def with_answered(table: ContingencyTable) -> ContingencyTable:
 
     Keys whose coarsest groups merge missing values with others get none, nor do keys for which no vertex is left.
     """
-    found = list(table.coarsenings)
+    coarsenings = list(table.coarsenings)
     for key, chain in zip(table.categories, table.chains, strict=True):
         answered = np.zeros(key.n_levels, dtype=np.int32)
         answered[-1] = 1
         is_alone = (table.level_codes(chain[0]) == table.level_codes(chain[0])[-1]).sum() == 1
         n_coarsest = int(table.vertex_levels[chain[0]])
-        if key.has_missing and is_alone and n_coarsest > 2 and table.n_keys + len(found) < MAX_VERTICES:
-            found.append(Coarsening(f"{key.key}/answered", key.key, answered, ("known", "missing")))
-    return table.with_coarsenings(found) if len(found) > len(table.coarsenings) else table
+        if key.has_missing and is_alone and n_coarsest > 2 and table.n_keys + len(coarsenings) < MAX_VERTICES:
+            coarsenings.append(Coarsening(f"{key.key}/answered", key.key, answered, ("known", "missing")))
+    return table.with_coarsenings(coarsenings) if len(coarsenings) > len(table.coarsenings) else table
 
 
 def relearned(table: ContingencyTable) -> ContingencyTable:
@@ -83,12 +82,12 @@ def relearned(table: ContingencyTable) -> ContingencyTable:
         columns.append(codes.astype(np.int32).ravel())
         kept += [_among(c, levels) for c in table.coarsenings if c.key == old.key and not c.is_learned]
     cells = np.asfortranarray(np.stack(columns, axis=1))
-    found = ContingencyTable.of_sorted_cells(tuple(categories), cells, table.counts, table.weights, table.record_cell)
+    part = ContingencyTable.of_sorted_cells(tuple(categories), cells, table.counts, table.weights, table.record_cell)
     of_key = {c.key: c.n_levels for c in categories}
-    found = found.with_coarsenings([c for c in kept if 1 < c.n_levels < of_key[c.key]])
+    part = part.with_coarsenings([c for c in kept if 1 < c.n_levels < of_key[c.key]])
     named = {c.key for c in table.coarsenings if c.is_learned}
-    found = found.with_coarsenings([*found.coarsenings, *(c for c in automatic_coarsenings(found) if c.key in named)])
-    return replace(found, structural_zeros=table.structural_zeros)
+    part = part.with_coarsenings([*part.coarsenings, *(c for c in automatic_coarsenings(part) if c.key in named)])
+    return replace(part, structural_zeros=table.structural_zeros)
 
 
 def _among(coarsening: Coarsening, levels: NDArray[np.int32]) -> Coarsening:
@@ -100,10 +99,10 @@ def _among(coarsening: Coarsening, levels: NDArray[np.int32]) -> Coarsening:
 def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
     """The coarsenings of one key, finest first; an empty list when it has few levels, or fewer than two that are common."""
     categories = table.categories[key]
-    n_real = categories.n_levels - categories.has_missing
+    n_real = categories.n_levels - categories.has_missing - categories.has_nobody
     if n_real < MANY_LEVELS:
         return []
-    merging = _Merging.of(table, key, is_pooled=True)
+    merging = _Merging.of(table, key)
     coarsenings = []
     if merging.n_common < 2:
         return []
@@ -113,31 +112,6 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
             coarsenings.append(merging.coarsening(n_groups))
         n_groups = round(n_groups / FACTOR)
     return coarsenings
-
-
-def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:
-    """A key in a given number of groups, counting a missing level as one.
-
-    The groupings are those from which the automatic coarsenings are chosen, unless more groups are wanted than are left once rare
-    levels have been put together.
-
-    Raises
-    ------
-    BadInput
-        When the key has too few levels for that many groups, or fewer than two groups are requested.
-    """
-    k = table.keys.index(key)
-    categories = table.categories[k]
-    n_real_groups = n_groups - categories.has_missing
-    n_start = min(categories.n_levels - categories.has_missing, MOST_NOMINAL_LEVELS if not categories.is_ordered else 1 << 30)
-    if not 2 <= n_real_groups < n_start:
-        raise BadInput(
-            f"Key '{key}' was to be put into {n_groups} groups; it has {categories.n_levels} levels, so between "
-            f"{2 + categories.has_missing} and {n_start - 1 + categories.has_missing} groups are possible."
-        )
-    pooled = _Merging.of(table, k, is_pooled=True)
-    merging = pooled if n_real_groups < pooled.n_start else _Merging.of(table, k, is_pooled=False)
-    return merging.coarsening(n_real_groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +124,14 @@ class _Merging:
     merges: NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: ContingencyTable, key: int, *, is_pooled: bool) -> _Merging:
+    def of(cls, table: ContingencyTable, key: int) -> _Merging:
         categories = table.categories[key]
-        n_real = categories.n_levels - categories.has_missing
-        counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real].astype(np.float64)
+        real = slice(int(categories.has_nobody), categories.n_levels - categories.has_missing)
+        counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[real].astype(np.float64)
         if categories.is_ordered:
-            start = _bands(counts, LEAST_IN_BAND if is_pooled else 0)
+            start = _bands(counts, LEAST_IN_BAND)
         else:
-            start = _with_rare_together(counts, LEAST_RECORDS if is_pooled else 0)
+            start = rare_together(counts, LEAST_RECORDS)
         joint = _joint_with_other_keys(table, key, start)
         totals = np.bincount(start, weights=counts)
         merge = kernels.merge_neighbours if categories.is_ordered else kernels.merge_any
@@ -173,15 +147,15 @@ class _Merging:
         return self.n_start if self.categories.is_ordered else int((self.counts >= LEAST_RECORDS).sum())
 
     def coarsening(self, n_groups: int) -> Coarsening:
-        return _named(self.categories, _after(self.merges, n_groups)[self.start], self.counts)
+        return _named(self.categories, groups_after(self.merges, n_groups)[self.start], self.counts)
 
 
-def _with_rare_together(counts: NDArray[np.float64], least_records: int) -> NDArray[np.int64]:
+def rare_together(counts: NDArray[np.float64], least_records: int) -> NDArray[np.int64]:
     """The group of each level: one for all levels of fewer than ``least_records`` records, or beyond the commonest.
 
     Examples
     --------
-    >>> _with_rare_together(np.array([30.0, 2.0, 40.0, 1.0]), 10).tolist()
+    >>> rare_together(np.array([30.0, 2.0, 40.0, 1.0]), 10).tolist()
     [0, 2, 1, 2]
     """
     common = np.flatnonzero(counts >= least_records)
@@ -219,8 +193,9 @@ def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.
     levels = [0 if k == key else c.n_levels for k, c in enumerate(table.categories)]
     first = np.cumsum([0, *levels])
     first[key] = -1
-    # A missing value is not a level to be merged.
-    group = np.append(start, np.full(table.categories[key].n_levels - len(start), -1))
+    # Neither a missing value nor nobody is a level to be merged.
+    of_key = table.categories[key]
+    group = np.concatenate([np.full(int(of_key.has_nobody), -1), start, np.full(int(of_key.has_missing), -1)])
     n_groups = int(start.max()) + 1
     if table.n_keys == 1:
         own = group[table.cells[:, 0]]
@@ -229,7 +204,7 @@ def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.
     return np.asarray(kernels.joint_tables(table.cells, table.counts, key, group, first, n_groups), dtype=np.float64)
 
 
-def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+def groups_after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """The group of each start group once only ``n_groups`` are left, numbered in the order of their first members."""
     into = np.arange(len(merges) + 1)
     done = merges[: len(merges) + 1 - n_groups]
@@ -247,15 +222,15 @@ _BANDS = tuple(
 """Labels of numbers and their bands: 20, 20–24, 85+, ≤14."""
 
 
-def _span(first: str, last: str) -> str:
+def label_of_neighbours(first: str, last: str) -> str:
     """What a group of neighbouring levels is called; neighbouring bands make a band.
 
     Examples
     --------
-    >>> _span("a", "c"), _span("20", "35"), _span("0–4", "10–14"), _span("80", "85+"), _span("≤14", "20–24")
+    >>> label_of_neighbours("a", "c"), label_of_neighbours("20", "35"), label_of_neighbours("0–4", "10–14"), label_of_neighbours("80", "85+"), label_of_neighbours("≤14", "20–24")
     ('a–c', '20–35', '0–14', '80+', '≤24')
     """
-    ends = [next((found.groupdict() for band in _BANDS if (found := band.fullmatch(label))), None) for label in (first, last)]
+    ends = [next((match.groupdict() for band in _BANDS if (match := band.fullmatch(label))), None) for label in (first, last)]
     if ends[0] is None or ends[1] is None:
         return between(first, last)
     low, high = ends[0].get("low"), ends[1].get("high")
@@ -266,14 +241,17 @@ def _span(first: str, last: str) -> str:
 
 def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:
     labels = []
+    of_level = categories.labels[categories.has_nobody :]
     for members in members_of_groups(group, int(group.max()) + 1):
         if len(members) == 1:
-            labels.append(categories.labels[members[0]])
+            labels.append(of_level[members[0]])
         elif categories.is_ordered:
-            labels.append(_span(categories.labels[members[0]], categories.labels[members[-1]]))
+            labels.append(label_of_neighbours(of_level[members[0]], of_level[members[-1]]))
         else:
             commonest = members[np.argmax(counts[members])]
-            labels.append(f"{categories.labels[commonest]} and {counted(len(members) - 1, 'other')}")
+            labels.append(f"{of_level[commonest]} and {counted(len(members) - 1, 'other')}")
+    if categories.has_nobody:
+        group, labels = np.append(0, group + 1), [categories.labels[0], *labels]
     if categories.has_missing:
         group = np.append(group, len(labels))
         labels.append("missing")

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 from rarecell.graph.masks import MAX_VERTICES, each_member
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 from rarecell.outcome.words import counted, number, verb
 from rarecell.table.categories import Categories, Coarsening, nested_by_key
 from rarecell.table.marginals import Marginals
@@ -192,6 +192,11 @@ class ContingencyTable(Vertices, Shown):
     # ------------------------------------------------------------------ records
 
     @property
+    def knows_records(self) -> bool:
+        """Whether the cell of each record is known; a table made from counts alone numbers its records cell by cell."""
+        return self.record_cell is not None
+
+    @property
     def n_rows(self) -> int:
         """Number of records that were read, including those dropped because a key is missing."""
         return self.n_records if self.record_cell is None else len(self.record_cell)
@@ -215,6 +220,11 @@ class ContingencyTable(Vertices, Shown):
     def cell_of_record(self) -> NDArray[np.int64]:
         """The cell of every record, as by :meth:`cell_of`."""
         return np.repeat(np.arange(self.n_cells), self.counts) if self.record_cell is None else self.record_cell
+
+    @property
+    def listed_cells(self) -> NDArray[np.int64]:
+        """The cell of each row of a list of results: of every record, or every cell once if the records are not known."""
+        return np.arange(self.n_cells) if self.record_cell is None else self.record_cell
 
     # ------------------------------------------------------------------ vertices
 

@@ -57,10 +57,10 @@ class Distances:
             weights={key: weight for key, weight in self.weights.items() if key in keys},
         )
 
-    def between(self, table: ContingencyTable, one: ArrayLike, other: ArrayLike, moved: int) -> float:
+    def between(self, table: ContingencyTable, first: ArrayLike, second: ArrayLike, moved: int) -> float:
         """Return the weighted distance between two cells (key codes) on the keys of the mask ``moved``."""
         total = 0.0
-        for k, (a, b) in enumerate(zip(np.asarray(one), np.asarray(other), strict=True)):
+        for k, (a, b) in enumerate(zip(np.asarray(first), np.asarray(second), strict=True)):
             if holds(moved, k):
                 total += self._weight(table.keys[k]) * self._matrix(table.categories[k])[a, b]
         return total
@@ -88,12 +88,12 @@ class Distances:
         negative = [key for key, weight in self.weights.items() if not weight >= 0]
         if negative:
             raise BadInput(f"Key '{negative[0]}' has the distance weight {self.weights[negative[0]]}; a weight is 0 or more.")
-        found = [self._places(categories) for categories in table.categories]
+        by_key = [self._places(categories) for categories in table.categories]
         return Nearness(
-            kind=np.array([kind for kind, _ in found], dtype=np.int64),
-            start=np.cumsum([0, *(len(places) for _, places in found)])[:-1].astype(np.int64),
+            kind=np.array([kind for kind, _ in by_key], dtype=np.int64),
+            start=np.cumsum([0, *(len(places) for _, places in by_key)])[:-1].astype(np.int64),
             n_levels=np.array([c.n_levels for c in table.categories], dtype=np.int64),
-            place=np.concatenate([places for _, places in found]),
+            place=np.concatenate([places for _, places in by_key]),
             weight=np.array([self._weight(key) for key in table.keys]),
         )
 
@@ -137,6 +137,9 @@ def _checked_table(categories: Categories, given: ArrayLike) -> NDArray[np.float
 # Which distance does an intruder use? Nobody knows, so a family of them is tried.
 
 
+OUTWEIGHS_ALL = 1_000.0
+"""Weight of a column that counts more than all others together, in any distance of the family."""
+
 WEIGHTS = (1.0, 3.0, 10.0)
 """How often an ordered key counts, relative to a key that is equal or not."""
 
@@ -168,21 +171,21 @@ def yardsticks(table: ContingencyTable, distances: Distances | None = None) -> t
 
     What ``distances`` says of a key holds in all but the second.
     """
-    told = {} if distances is None else dict(distances.kinds)
+    declared = {} if distances is None else dict(distances.kinds)
     family = [by_rank(table, weight, distances) for weight in WEIGHTS]
     for scale in (_BY_VALUE, _BY_DEVIATION):
         family += [
             Yardstick(
                 f"by {scale}, ordered keys counted {_times(weight)}",
-                _rescaled(table, by_rank(table, weight, distances).near, told, scale),
+                _rescaled(table, by_rank(table, weight, distances).near, declared, scale),
             )
             for weight in WEIGHTS
         ]
     family.append(Yardstick("by counting the keys that differ", Distances(dict.fromkeys(table.keys, "nominal")).arrays(table)))
-    whole = [c for c in table.categories if c.key not in told and _is_whole(c)]
+    whole = [c for c in table.categories if c.key not in declared and _is_whole(c)]
     for of_key in whole:
         if of_key.is_ordered:
-            as_code = by_rank(table, _CODE_WEIGHT, Distances({**told, of_key.key: "nominal"})).near
+            as_code = by_rank(table, _CODE_WEIGHT, Distances({**declared, of_key.key: "nominal"})).near
             family.append(Yardstick(f"by rank, with '{of_key.key}' equal or not", as_code))
     codes = {c.key: "ordinal" for c in whole if not c.is_ordered}
     if codes:
@@ -190,7 +193,7 @@ def yardsticks(table: ContingencyTable, distances: Distances | None = None) -> t
         family.append(
             Yardstick(
                 f"by rank, with codes of {named} as if they were ordered",
-                by_rank(table, _CODE_WEIGHT, Distances({**told, **codes})).near,
+                by_rank(table, _CODE_WEIGHT, Distances({**declared, **codes})).near,
             )
         )
     distinct: dict[tuple[bytes, ...], Yardstick] = {}
@@ -209,11 +212,11 @@ def _is_whole(categories: Categories) -> bool:
     return len(levels) > 2 and all(isinstance(level, int) and not isinstance(level, bool) for level in levels)
 
 
-def _rescaled(table: ContingencyTable, near: Nearness, told: Mapping[str, str | ArrayLike], scale: str) -> Nearness:
+def _rescaled(table: ContingencyTable, near: Nearness, declared: Mapping[str, str | ArrayLike], scale: str) -> Nearness:
     """The same distance with other places of ordered keys: by value over range, or in standard deviations of the records."""
     place = near.place.copy()
     for k, of_key in enumerate(table.categories):
-        if near.kind[k] != PLACED or of_key.key in told:
+        if near.kind[k] != PLACED or of_key.key in declared:
             continue
         n_real = of_key.n_levels - of_key.has_missing
         if not n_real:

@@ -23,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell._kernels.hashing import sorted_distinct
 from rarecell.graph.masks import MAX_VERTICES
 from rarecell.outcome.words import counted, listed, number, verb
+from rarecell.table.categories import NOBODY
 from rarecell.table.contingency import Categories, ContingencyTable
 
 Codes = NDArray[np.int32]
@@ -35,9 +37,6 @@ LARGEST_FAMILY = 12
 
 SIZE = "household size"
 """Name of the column that holds the number of members."""
-
-NOBODY = "nobody"
-"""The level of a place that is not taken."""
 
 HEAD_SHARE = 0.95
 """A level that exactly one member has in this share of the households marks the householder."""
@@ -53,7 +52,7 @@ TOLD_APART = 0.998
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class RowColumn:
     """A column of household rows: the key (its position among the keys, −1 for the size) and the place, or −1 if all members share it."""
 
     name: str
@@ -90,14 +89,14 @@ class Layout:
         The keys by which members are placed, most important first.
     shared : tuple of int
         Keys whose value all members of every household share.
-    columns : tuple of Column
+    columns : tuple of RowColumn
         The columns of a row.
     """
 
     keys: tuple[Categories, ...]
     order: tuple[Placing, ...]
     shared: tuple[int, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[RowColumn, ...]
 
     @property
     def n_places(self) -> int:
@@ -119,7 +118,8 @@ class Layout:
             if column.place < 0:
                 made.append(replace(of_key, key=column.name))
             else:
-                made.append(Categories(column.name, (NOBODY, *of_key.levels), of_key.is_ordered, of_key.value_labels))
+                levels, taken = (NOBODY, *of_key.levels), (SIZE, column.place + 1)
+                made.append(Categories(column.name, levels, of_key.is_ordered, of_key.value_labels, taken))
         return tuple(made)
 
     def with_levels(self, keys: Sequence[Categories]) -> Layout:
@@ -164,31 +164,64 @@ class Layout:
 
     def placed(self, codes: Codes, members: Members) -> Codes:
         """The row of each household, with its members at the places they have."""
-        columns = []
-        for column in self.columns:
+        rows = np.empty((members.n_households, len(self.columns)), dtype=np.int32, order="F")
+        for c, column in enumerate(self.columns):
             if column.key < 0:
-                columns.append((members.size - 1).astype(np.int32))
+                rows[:, c] = members.size - 1
                 continue
             if column.place < 0:
-                columns.append(codes[members.at[:, 0], column.key])
+                rows[:, c] = codes[members.at[:, 0], column.key]
                 continue
-            record = members.at[:, column.place]
-            columns.append(np.where(record >= 0, codes[record, column.key] + 1, 0).astype(np.int32))
-        return np.asfortranarray(np.column_stack(columns))
+            taken = np.flatnonzero(members.size > column.place)
+            rows[:, c] = 0
+            rows[taken, c] = codes[members.at[taken, column.place], column.key] + 1
+        return rows
 
 
 @dataclass(frozen=True, eq=False)
-class Members:
+class Clusters:
+    """Records in groups: persons in households, employees in enterprises.
+
+    Attributes
+    ----------
+    of_record : ndarray of int
+        The group of each record; −1 for a record of none.
+    size : ndarray of int
+        Number of records of each group.
+    """
+
+    of_record: Numbers
+    size: Numbers
+
+    @staticmethod
+    def numbered(number: NDArray[np.integer], *, smallest: int = 1) -> Clusters:
+        """The groups of records with the same number; records in groups smaller than ``smallest`` belong to none."""
+        _, of_record, size = np.unique(number, return_inverse=True, return_counts=True)
+        is_large = size >= smallest
+        place = np.where(is_large, np.cumsum(is_large) - 1, -1)
+        return Clusters(place[of_record], size[is_large])
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.size)
+
+    def n_with(self, has: NDArray[np.bool_]) -> Numbers:
+        """Number of records of each group for which something holds."""
+        return np.bincount(self.of_record[has & (self.of_record >= 0)], minlength=self.n_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class Members(Clusters):
     """Who lives in which household, at which place.
 
     Attributes
     ----------
     of_record : ndarray of int
         The row of each record's household; −1 for a record of an institution.
-    place : ndarray of int
-        Place of each record in its household, from 0.
     size : ndarray of int
         Number of members of each household with a row.
+    place : ndarray of int
+        Place of each record in its household, from 0.
     at : ndarray of int
         Record at each place of each household; −1 where the place is not taken. Has :data:`LARGEST_FAMILY` columns.
     number : ndarray of int
@@ -197,9 +230,7 @@ class Members:
         Households that are too large for a family, and their members.
     """
 
-    of_record: Numbers
     place: Numbers
-    size: Numbers
     at: Numbers
     number: Numbers
     n_institutions: int
@@ -209,24 +240,32 @@ class Members:
     def of(
         cls, codes: Codes, household: NDArray[np.integer], layout: Layout | None = None, before: Sequence[Numbers] = ()
     ) -> Members:
-        """Put the records into the places of their households; without a layout, in the order of all their values."""
+        """Put the records into the places of their households; without a layout, in the order of all their values.
+
+        Records with the same values are ranked together, so that the records are sorted by two numbers: household and rank.
+        """
+        cells, _, of_cell = collapse_records(np.asfortranarray(codes), codes.max(axis=0, initial=0).astype(np.int64) + 1)
         order = () if layout is None else layout.order
-        ranks = [*before, *(placing.rank[codes[:, placing.key]] for placing in order), *codes.T]
-        sequence = np.lexsort((*ranks[::-1], household))
-        numbers, start, size = np.unique(household[sequence], return_index=True, return_counts=True)
+        ranks = [*(placing.rank[cells[:, placing.key]] for placing in order), *cells.T]
+        rank = np.empty(len(cells), dtype=np.int64)
+        rank[np.lexsort(ranks[::-1])] = np.arange(len(cells))
+        numbers, size = np.unique(household, return_counts=True) if household.min(initial=0) < 0 else _counted(household)
+        home = np.searchsorted(numbers, household) if len(numbers) <= household.max(initial=-1) else household.astype(np.int64)
+        key = home * len(cells) + rank[of_cell]
+        sequence = np.lexsort((rank[of_cell], *before[::-1], home)) if before else np.argsort(key, kind="stable")
+        start = np.cumsum(size) - size
         place = np.empty(len(codes), dtype=np.int64)
         place[sequence] = np.arange(len(codes)) - np.repeat(start, size)
         is_family = size <= LARGEST_FAMILY
         row = np.where(is_family, np.cumsum(is_family) - 1, -1)
-        of_record = np.empty(len(codes), dtype=np.int64)
-        of_record[sequence] = np.repeat(row, size)
+        of_record = row[home] if len(codes) else np.empty(0, dtype=np.int64)
         at = np.full((int(is_family.sum()), LARGEST_FAMILY), -1, dtype=np.int64)
         lives = np.flatnonzero(of_record >= 0)
         at[of_record[lives], place[lives]] = lives
         return cls(
             of_record,
-            place,
             size[is_family],
+            place,
             at,
             numbers[is_family],
             int((~is_family).sum()),
@@ -330,7 +369,7 @@ class HouseholdRows:
             ):
                 at.setdefault(column.place, []).append((column.key, categories[k].labels[code]))
         who = {(c.place, c.key): k for k, c in enumerate(layout.columns)}
-        told = [f"{layout.keys[key].key} {label}" for key, label in at.pop(-1, [])]
+        described = [f"{layout.keys[key].key} {label}" for key, label in at.pop(-1, [])]
         for place, values in sorted(at.items()):
             named = who.get((place, head))
             first = (
@@ -339,31 +378,31 @@ class HouseholdRows:
                 else f"member {place + 1}"
             )
             rest = [_value(layout.keys[key].key, label) for key, label in values if key != head]
-            told.append(f"{first} {' and '.join(rest)}" if rest else first)
+            described.append(f"{first} {' and '.join(rest)}" if rest else first)
         size = int(self.members.size[row])
-        return f"a household of {number(size)}" + (f" with {listed(told)}" if told else "")
+        return f"a household of {number(size)}" + (f" with {listed(described)}" if described else "")
 
     def sentences(self) -> list[str]:
         """What a reader must know about the rows."""
         members, n_places = self.members, self.layout.n_places
         by = self.layout.placed_by
-        told = [
+        sentences = [
             f"{counted(members.n_households, 'household')} {verb(members.n_households, 'is', 'are')} written as "
             f"{verb(members.n_households, 'one row', 'rows')} of size and {counted(n_places, 'place')} for members"
             + (f", ordered by {' and '.join(by)}." if by else ", ordered by all their values.")
         ]
         if self.n_beyond:
             n_large = int((members.size > n_places).sum())
-            told.append(
+            sentences.append(
                 f"{counted(self.n_beyond, 'member')} of {counted(n_large, 'large household')} {verb(self.n_beyond, 'has', 'have')} no place "
                 f"there: an intruder is taken to know that {verb(self.n_beyond, 'this member exists', 'these members exist')}, and nothing else."
             )
         if members.n_institutions:
-            told.append(
+            sentences.append(
                 f"{counted(members.n_institutions, 'household')} of more than {LARGEST_FAMILY} members, with {number(members.n_inmates)} persons, "
                 f"{verb(members.n_institutions, 'is not a family', 'are not families')}: these persons count one by one."
             )
-        return told
+        return sentences
 
 
 def _value(key: str, label: str) -> str:
@@ -377,25 +416,36 @@ def _value(key: str, label: str) -> str:
 def find_layout(
     codes: Codes, keys: Sequence[Categories], household: NDArray[np.integer], *, before: Sequence[Numbers] = ()
 ) -> Layout:
-    """Choose the order of the members, the number of places and the columns, from the data.
+    """The layout of :func:`lay_out` alone."""
+    return lay_out(codes, keys, household, before=before).layout
+
+
+def lay_out(
+    codes: Codes, keys: Sequence[Categories], household: NDArray[np.integer], *, before: Sequence[Numbers] = ()
+) -> HouseholdRows:
+    """Write the households of a file as rows: the data decide the order of the members, the number of places and the columns.
 
     ``before`` are the ranks of the records by columns that the user named for the order; the data decide otherwise.
     """
     plain = Members.of(codes, household)
     shared = shared_keys(codes, plain)
     own = [k for k in range(len(keys)) if k not in shared]
-    order = () if len(before) else _order(codes, keys, plain, own)
+    order = () if len(before) else order_of_members(codes, keys, plain, own)
     layout = Layout(tuple(keys), order, shared, ())
-    members = Members.of(codes, household, layout, before)
+    members = Members.of(codes, household, layout, before) if order or len(before) else plain
     n_places = _n_places(codes, members, shared, own)
-    size = Column(SIZE, -1, -1)
-    columns = [*(Column(keys[k].key, k, -1) for k in shared)]
-    columns += [Column(f"{keys[k].key} {place + 1}", k, place) for place in range(n_places) for k in own]
+    size = RowColumn(SIZE, -1, -1)
+    columns = [*(RowColumn(keys[k].key, k, -1) for k in shared)]
+    columns += [RowColumn(f"{keys[k].key} {place + 1}", k, place) for place in range(n_places) for k in own]
     whole = replace(layout, columns=(size, *columns))
-    rows = whole.rows(codes, household, before=before).codes
-    varies = [column for j, column in enumerate(whole.columns) if len(rows) and (rows[:, j] != rows[0, j]).any()]
+    rows = whole.placed(codes, members)
+    varies = [j for j in range(len(whole.columns)) if len(rows) and (rows[:, j] != rows[0, j]).any()]
     # The first place is always taken, so a row has at least one column even if all households are alike.
-    return replace(layout, columns=tuple(varies) if any(c.place >= 0 for c in varies) else whole.columns)
+    if len(varies) == len(whole.columns) or not any(whole.columns[j].place >= 0 for j in varies):
+        return HouseholdRows(whole, members, rows)
+    return HouseholdRows(
+        replace(layout, columns=tuple(whole.columns[j] for j in varies)), members, np.asfortranarray(rows[:, varies])
+    )
 
 
 def shared_keys(codes: Codes, members: Members) -> tuple[int, ...]:
@@ -407,7 +457,7 @@ def shared_keys(codes: Codes, members: Members) -> tuple[int, ...]:
     return tuple(k for k in range(codes.shape[1]) if (codes[lives, k] == codes[first, k]).all())
 
 
-def _order(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[Placing, ...]:
+def order_of_members(codes: Codes, keys: Sequence[Categories], members: Clusters, own: Sequence[int]) -> tuple[Placing, ...]:
     """The householder first, then the highest age: the keys that say so, with the rank of each level."""
     placings: list[Placing] = []
     head = householder(codes, keys, members, own)
@@ -428,25 +478,26 @@ def _order(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequ
     return tuple(placings)
 
 
-def householder(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[int, int, float] | None:
+def householder(codes: Codes, keys: Sequence[Categories], members: Clusters, own: Sequence[int]) -> tuple[int, int, float] | None:
     """The key, its level and the share of households in which exactly one member has it, if it is a mark of the householder."""
     best: tuple[int, int, float] | None = None
     several = members.size > 1
     if not several.any():
         return None
     for key in own:
-        for level in range(keys[key].n_levels):
-            has = (codes[:, key] == level) & (members.of_record >= 0)
-            n = np.bincount(members.of_record[has], minlength=members.n_households)
+        # Exactly one member each: there are at least so many records with the level.
+        common = np.bincount(codes[:, key], minlength=keys[key].n_levels) >= HEAD_SHARE * several.sum()
+        for level in np.flatnonzero(common).tolist():
+            n = members.n_with(codes[:, key] == level)
             share = float((n[several] == 1).mean())
             if share >= HEAD_SHARE and (best is None or share > best[2]):
                 best = (key, level, share)
     return best
 
 
-def _once(has: NDArray[np.bool_], members: Members) -> float:
+def _once(has: NDArray[np.bool_], members: Clusters) -> float:
     """Of the households in which somebody has a level, the share in which it is one member alone."""
-    n = np.bincount(members.of_record[has & (members.of_record >= 0)], minlength=members.n_households)
+    n = members.n_with(has)
     return float((n[n > 0] == 1).mean()) if n.any() else 0.0
 
 
@@ -459,17 +510,31 @@ def _n_places(codes: Codes, members: Members, shared: Sequence[int], own: Sequen
     household = _distinct(codes[members.at[:, 0]][:, list(shared)]) if shared else np.zeros(members.n_households, dtype=np.int64)
     household = household * (LARGEST_FAMILY + 1) + members.size
     uniques = []
+    # Households of different sizes are told apart, so those without a further member need not be looked at again.
+    settled, left = 0, np.arange(members.n_households)
     for place in range(int(members.size.max())):
-        record = members.at[:, place]
-        here = np.where(record >= 0, person[record], 0)
-        household = np.unique(household * (len(codes) + 1) + here, return_inverse=True)[1]
-        uniques.append(int((np.bincount(household) == 1).sum()))
+        record = members.at[left, place]
+        number = sorted_distinct(household[left] * (len(codes) + 1) + person[record])[2]
+        alone = np.bincount(number)[number] == 1
+        household[left] = number
+        uniques.append(settled + int(alone.sum()))
+        ends = members.size[left] == place + 1
+        # Numbers of households that ended here are not used again.
+        settled += int((alone & ends).sum())
+        left = left[~ends]
     n_members = int(members.size.sum())
     for place in range(1, most + 1):
         beyond = int(np.maximum(members.size - place, 0).sum())
         if uniques[place - 1] >= TOLD_APART * uniques[-1] and beyond <= MOST_BEYOND * n_members:
             return place
     return most
+
+
+def _counted(household: NDArray[np.integer]) -> tuple[Numbers, Numbers]:
+    """The numbers of the households in increasing order, and how many records each has."""
+    size = np.bincount(household)
+    numbers = np.flatnonzero(size)
+    return numbers, size[numbers]
 
 
 def _distinct(codes: Codes) -> Numbers:

@@ -24,7 +24,7 @@ FEWEST_LEVELS = 5
 FEWEST_RECORDS = 200
 """With fewer records the test cannot decide, and numbers are taken as ordered."""
 
-MOST_LEVELS = 30
+MOST_LEVELS_IN_QUESTION = 30
 """Names are rarely coded with this many numbers; keys with more levels are ages, years, hours or incomes."""
 
 N_ORDERS = 999
@@ -50,40 +50,64 @@ class OrderTest:
     p_value: float
 
 
-def unordered_note(tests: Sequence[OrderTest]) -> list[str]:
-    """Tell the reader which keys had their numbers taken as names: a list of one sentence, or an empty list."""
-    keys = [test.key for test in tests if not test.is_ordered]
-    if not keys:
-        return []
-    named = " and ".join(part for part in (", ".join(f"'{key}'" for key in keys[:-1]), f"'{keys[-1]}'") if part)
-    return [
-        f"The numbers of {named} are taken as names without order: neighbouring values are no more alike in the other keys than "
-        f'any others. If they are ordered, say so: --recode "{keys[0]}=ordered".'
-    ]
+def order_notes(table: ContingencyTable, tests: Sequence[OrderTest], *, declared: frozenset[str] = frozenset()) -> list[str]:
+    """Tell the reader which keys had their numbers taken as names and which as ordered, where nobody said so."""
+    names = [test.key for test in tests if not test.is_ordered]
+    tested = [test.key for test in tests if test.is_ordered]
+    untested = [c.key for c in table.categories if c.key not in (*declared, *tested) and _is_guessed(c)]
+    notes = []
+    if names:
+        notes.append(
+            f"The numbers of {_listed(names)} are taken as names without order: neighbouring values are no more alike in the other keys than "
+            f'any others. If they are ordered, say so: --recode "{names[0]}=ordered".'
+        )
+    for keys, why in (
+        (tested, ": neighbouring values are alike in the other keys"),
+        (untested, ", because they are whole numbers and nobody said otherwise"),
+    ):
+        if keys:
+            notes.append(
+                f"The numbers of {_listed(keys)} are taken as ordered{why}. If they are codes, such as those of regions, say so: "
+                f'--recode "{keys[0]}=unordered".'
+            )
+    return notes
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(f"'{key}'" for key in keys[:-1]), f"'{keys[-1]}'") if part)
+
+
+def _is_guessed(categories: Categories) -> bool:
+    """Whether a key counts as ordered only because its values are whole numbers; two values are in order either way."""
+    levels = [level for level in categories.levels if level is not None]
+    return categories.is_ordered and len(levels) > 2 and all(type(level) is int for level in levels)
 
 
 def is_in_question(categories: Categories) -> bool:
     """Whether a key counts as ordered only because its values are whole numbers, and few of them."""
-    levels = [level for level in categories.levels if level is not None]
-    whole = all(isinstance(level, int) and not isinstance(level, bool) for level in levels)
-    return categories.is_ordered and whole and FEWEST_LEVELS <= len(levels) <= MOST_LEVELS
+    n_levels = sum(level is not None for level in categories.levels)
+    return _is_guessed(categories) and FEWEST_LEVELS <= n_levels <= MOST_LEVELS_IN_QUESTION
 
 
-def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, seed: int = 0) -> OrderTest:
+def order_test(categories: Categories, others: Sequence[Floats], *, n_orders: int = N_ORDERS, seed: int = 0) -> OrderTest:
     """Compare the order of a key's levels with random orders.
 
-    1. Describe each level by its shares in every other key, with half a record added to each count.
-    2. Take as the distance between two levels the squared Hellinger distance of these shares, summed over the other keys.
+    1. Describe each level by its shares in every other column, with half a record added to each count.
+    2. Take as the distance between two levels the squared Hellinger distance of these shares, summed over the other columns.
     3. Add up the distances between neighbours, for the given order and for random orders.
+
+    Parameters
+    ----------
+    categories : Categories
+        The levels of the key.
+    others : sequence of ndarray of float64
+        For each other column, the number of records at each level of the key, in rows, and of the column.
     """
-    categories = table.categories[key]
     n_levels = sum(level is not None for level in categories.levels)
     distance = np.zeros((n_levels, n_levels))
-    for other, others in enumerate(table.categories):
-        if other == key or others.n_levels < 2:
-            continue
+    for counts in others:
         # A missing level is the last one, and has no place in an order.
-        joint = 0.5 + _pair_counts(table, key, other)[:n_levels]
+        joint = 0.5 + counts[:n_levels]
         root = np.sqrt(joint / joint.sum(axis=1, keepdims=True))
         distance += 1.0 - root @ root.T
     rng = np.random.default_rng(seed)
@@ -94,6 +118,11 @@ def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, s
         at_least += float(distance[order[:-1], order[1:]].sum()) <= given + 1e-12
     p_value = at_least / (n_orders + 1)
     return OrderTest(categories.key, p_value <= SIGNIFICANCE, p_value)
+
+
+def counts_by_others(table: ContingencyTable, key: int) -> list[Floats]:
+    """Number of records at each level of a key by those of every other key that has several."""
+    return [_pair_counts(table, key, other) for other, c in enumerate(table.categories) if other != key and c.n_levels > 1]
 
 
 def _pair_counts(table: ContingencyTable, key: int, other: int) -> Floats:
@@ -107,7 +136,7 @@ def _pair_counts(table: ContingencyTable, key: int, other: int) -> Floats:
 
 
 def with_meant_orders(
-    table: ContingencyTable, *, told: frozenset[str] = frozenset(), seed: int = 0
+    table: ContingencyTable, *, declared: frozenset[str] = frozenset(), seed: int = 0
 ) -> tuple[ContingencyTable, tuple[OrderTest, ...]]:
     """The table with whole numbers taken as ordered only where the data support it, and the tests that decided.
 
@@ -115,15 +144,15 @@ def with_meant_orders(
     ----------
     table : ContingencyTable
         The table, without automatic coarsenings.
-    told : frozenset of str
+    declared : frozenset of str
         Keys whose order was stated by the user or by the source.
     seed : int
         Seed of the random orders.
     """
     if table.n_keys < 2 or table.n_records < FEWEST_RECORDS:
         return table, ()
-    asked = [k for k, c in enumerate(table.categories) if c.key not in told and is_in_question(c)]
-    tests = tuple(order_test(table, k, seed=seed) for k in asked)
+    asked = [k for k, c in enumerate(table.categories) if c.key not in declared and is_in_question(c)]
+    tests = tuple(order_test(table.categories[k], counts_by_others(table, k), seed=seed) for k in asked)
     unordered = {test.key for test in tests if not test.is_ordered}
     if not unordered:
         return table, tests

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
 from rarecell._kernels.counting import collapse_records, short_type
-from rarecell._kernels.hashing import fill_slots, find_slots, free_slots, number_distinct
+from rarecell._kernels.hashing import fill_slots, find_slots, free_slots, number_distinct, sorted_distinct
 from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
@@ -117,23 +117,24 @@ class Marginals:
         self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
         self._short_addends: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
-        self._bases: Kept[_Rows] = Kept(memory_budget // 2)
+        self._bases: Cache[_Rows] = Cache(memory_budget // 2)
         # Bases whose rows seldom agree: their projections to large sets have only slightly fewer rows and are not tried again.
         self._spread_out: set[int] = set()
         self._lock = threading.RLock()
-        self._kept: Kept[Marginal] = Kept(memory_budget // 4)
-        self._kept_cells: Kept[MarginalCells] = Kept(memory_budget // 4)
+        self._kept: Cache[Marginal] = Cache(memory_budget // 4)
+        self._kept_cells: Cache[MarginalCells] = Cache(memory_budget // 4)
+        self._kept_values: Cache[NDArray[np.int32]] = Cache(memory_budget // 16)
 
     # ------------------------------------------------------------------ one marginal
 
     def project(self, mask: int) -> Marginal:
         """The marginal on the vertices of ``mask``, with the position in it of every cell of the table."""
         reduced = self._reduce(mask)
-        found = self._kept.get(reduced)
-        if found is None:
-            found = self._compute(reduced)
-            self._kept.put(reduced, found, found.nbytes)
-        return found
+        marginal = self._kept.get(reduced)
+        if marginal is None:
+            marginal = self._compute(reduced)
+            self._kept.put(reduced, marginal, marginal.nbytes)
+        return marginal
 
     def counts(self, mask: int) -> Array:
         """Counts of the occupied marginal cells."""
@@ -175,12 +176,22 @@ class Marginals:
     def cells_of(self, mask: int) -> MarginalCells:
         """The occupied marginal cells alone, computed from the smallest projection available."""
         reduced = self._reduce(mask)
-        found = self._kept_cells.get(reduced)
-        if found is None:
+        cells = self._kept_cells.get(reduced)
+        if cells is None:
             radix = self._radix(reduced)
-            found = self._projected(self._base_for(reduced, radix.n_possible), radix)
-            self._kept_cells.put(reduced, found, found.keys.nbytes + found.counts.nbytes)
-        return found
+            cells = self._projected(self._base_for(reduced, radix.n_possible), radix)
+            self._kept_cells.put(reduced, cells, cells.keys.nbytes + cells.counts.nbytes)
+        return cells
+
+    def n_values_in(self, mask: int, vertex: int) -> NDArray[np.int32]:
+        """For each marginal cell of :meth:`cells_of`, the number of values of another vertex that occur in it."""
+        both = mask * self.table.n_vertices + vertex
+        n_values = self._kept_values.get(both)
+        if n_values is None:
+            in_cell = self.positions(mask, self.level_rows(mask | single(vertex)))
+            n_values = np.bincount(in_cell).astype(np.int32)
+            self._kept_values.put(both, n_values, n_values.nbytes)
+        return n_values
 
     def level_rows(self, mask: int) -> NDArray[np.int32]:
         """For each marginal cell of :meth:`cells_of`, the key codes of a cell that falls into it.
@@ -220,27 +231,27 @@ class Marginals:
 
     def _reduce(self, mask: int) -> int:
         """``mask`` with the finest vertex of each key alone, remembered: small tables are asked for the same sets again and again."""
-        if (found := self._reduced.get(mask)) is None:
-            found = self.table.reduce(mask)
+        if (reduced := self._reduced.get(mask)) is None:
+            reduced = self.table.reduce(mask)
             if len(self._reduced) < _MOST_REMEMBERED:
-                self._reduced[mask] = found
-        return found
+                self._reduced[mask] = reduced
+        return reduced
 
     def _radix(self, reduced: int) -> _Radix:
-        if (found := self._radices.get(reduced)) is None:
+        if (radix := self._radices.get(reduced)) is None:
             strides, n_possible = [], 1
             for v in reversed(members(reduced)):
                 strides.append(n_possible)
                 n_possible *= self._levels[v]
-            found = _Radix(members(reduced), tuple(reversed(strides)), n_possible)
+            radix = _Radix(members(reduced), tuple(reversed(strides)), n_possible)
             if len(self._radices) < _MOST_REMEMBERED:
-                self._radices[reduced] = found
-        return found
+                self._radices[reduced] = radix
+        return radix
 
     def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What kernels need to number rows: first member of each set; column, start of the levels and their addends by member."""
-        first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
-        placed = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
+        first = np.cumsum([0, *(len(radix.members) for radix in sets)]).astype(np.int64)
+        placed = [(v, stride) for radix in sets for v, stride in zip(radix.members, radix.strides, strict=True)]
         adds = [self._addends(v, stride) for v, stride in placed]
         begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
         columns = np.array([self.table.vertex_key[v] for v, _ in placed], dtype=np.int64)
@@ -248,12 +259,12 @@ class Marginals:
 
     def _addends(self, vertex: int, stride: int) -> NDArray[np.int64]:
         """What each level of a vertex adds to a number; kept when short, like :meth:`_parts_of`."""
-        found = self._short_addends.get((vertex, stride))
-        if found is None:
-            found = self._level_codes[vertex] * stride
-            if len(found) <= _SHORT and len(self._short_addends) < _MOST_REMEMBERED:
-                self._short_addends[vertex, stride] = found
-        return found
+        addends = self._short_addends.get((vertex, stride))
+        if addends is None:
+            addends = self._level_codes[vertex] * stride
+            if len(addends) <= _SHORT and len(self._short_addends) < _MOST_REMEMBERED:
+                self._short_addends[vertex, stride] = addends
+        return addends
 
     def in_columns(self, cells: Array) -> Array:
         """The same key codes column by column, in the type of the table: what is asked for many sets is converted once."""
@@ -265,12 +276,12 @@ class Marginals:
 
     def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
         """:meth:`_parts` of one set, kept when short, because small tables are asked for the same sets again and again."""
-        found = self._short_parts.get(radix.members)
-        if found is None:
-            found = self._parts([radix])[1:]
-            if len(found[-1]) <= _SHORT and len(self._short_parts) < _MOST_REMEMBERED:
-                self._short_parts[radix.members] = found
-        return found
+        parts = self._short_parts.get(radix.members)
+        if parts is None:
+            parts = self._parts([radix])[1:]
+            if len(parts[-1]) <= _SHORT and len(self._short_parts) < _MOST_REMEMBERED:
+                self._short_parts[radix.members] = parts
+        return parts
 
     def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         levels = np.array([self._levels[v] for v in members], dtype=np.int64)
@@ -327,10 +338,10 @@ class Marginals:
 
         def count(start: int, step: int) -> None:
             part = sets[start::step]
-            found = np.empty(len(part))
-            n_possible = np.array([one.n_possible for one in part], dtype=np.int64)
-            kernels.sums_of_n_log_n(rows.codes.T, counts, *self._parts(part), n_possible, found)
-            sums[start::step] = found
+            sums_of_part = np.empty(len(part))
+            n_possible = np.array([radix.n_possible for radix in part], dtype=np.int64)
+            kernels.sums_of_n_log_n(rows.codes.T, counts, *self._parts(part), n_possible, sums_of_part)
+            sums[start::step] = sums_of_part
 
         n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1
         on_all_cores(count, [(start, n_parts) for start in range(n_parts)])
@@ -408,7 +419,7 @@ class Marginals:
 _T = TypeVar("_T")
 
 
-class Kept(Generic[_T]):
+class Cache(Generic[_T]):
     """Values by set, within a memory budget; the least recently used are dropped first."""
 
     def __init__(self, budget: int) -> None:
@@ -456,11 +467,30 @@ def ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: int
     if _FEW_ASKED * len(keys) < len(distinct):
         place = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
         return np.where(distinct[place] == keys, place, -1).astype(np.int32)
-    found = np.empty(len(keys), dtype=np.int32)
+    rank = np.empty(len(keys), dtype=np.int32)
     if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
-        kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
+        kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), rank)
     else:
         slots = free_slots(len(distinct))
         fill_slots(distinct, slots)
-        find_slots(keys, distinct, slots, found)
-    return found
+        find_slots(keys, distinct, slots, rank)
+    return rank
+
+
+_LARGEST = 2**62
+"""Combinations are renumbered before their numbers would exceed this, so that they never overflow."""
+
+
+def cells_that_agree(table: ContingencyTable, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Number the cells from 0, giving the same number to cells that agree on a set of vertices."""
+    number = np.zeros(len(cells), dtype=np.int64)
+    if not len(cells):
+        return number
+    n_possible = 1
+    for vertex in each_member(table.reduce(mask)):
+        n_levels = int(table.vertex_levels[vertex])
+        if n_possible * n_levels > _LARGEST:
+            number, n_possible = sorted_distinct(number)[2].astype(np.int64), len(cells)
+        number = number * n_levels + table.map_cells(cells, vertex)
+        n_possible *= n_levels
+    return sorted_distinct(number)[2].astype(np.int64)

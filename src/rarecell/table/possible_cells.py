@@ -51,10 +51,10 @@ class Compatibility:
 
     def violates(self, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Whether each cell (key codes, one row per cell) contains an excluded combination."""
-        found = np.zeros(len(cells), dtype=bool)
+        is_excluded = np.zeros(len(cells), dtype=bool)
         for keys, array in self.excluded.items():
-            found |= array[tuple(cells[:, k] for k in keys)]
-        return found
+            is_excluded |= array[tuple(cells[:, k] for k in keys)]
+        return is_excluded
 
     def n_cells(self, mask: int) -> int:
         """Number of value combinations of a set of vertices that contain no excluded combination."""

@@ -124,7 +124,7 @@ class StructuralZeros:
     def from_dict(cls, stored: ReadJson) -> StructuralZeros:
         """Read what :meth:`to_dict` wrote, or a user's own list; levels are matched by value, otherwise by label."""
         try:
-            found = cls(
+            zeros = cls(
                 tuple(ExcludedCombination(tuple(c["levels"].items()), c.get("expected")) for c in stored.get("combinations", ())),
                 tuple(
                     FunctionalDependency(d["determinant"], d["dependent"], d.get("expected"))
@@ -136,10 +136,10 @@ class StructuralZeros:
                 "The list of structural zeros cannot be read. It needs 'combinations', each with 'levels' that name a level of "
                 "two or more keys, and 'dependencies', each with 'determinant' and 'dependent'."
             ) from problem
-        for combination in found.combinations:
+        for combination in zeros.combinations:
             if len(combination.levels) < 2:
                 raise BadInput(f"A structural zero joins levels of two or more keys; {dict(combination.levels)} names fewer.")
-        return found
+        return zeros
 
     def __str__(self) -> str:
         return (
@@ -195,11 +195,11 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
 
 
 def _holds(table: ContingencyTable, item: ExcludedCombination) -> NDArray[np.bool_]:
-    found = np.ones(table.n_cells, dtype=bool)
+    is_inside = np.ones(table.n_cells, dtype=bool)
     for key, level in item.levels:
         k = _key_position(table, key)
-        found &= table.cells[:, k] == _code(table.categories[k], level)
-    return found
+        is_inside &= table.cells[:, k] == _code(table.categories[k], level)
+    return is_inside
 
 
 def _key_position(table: ContingencyTable, key: str) -> int:
@@ -286,7 +286,7 @@ def find_structural_zeros(
     progress.start(STAGE)
     skipped: list[tuple[int, ...]] = []
     flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-    found: list[ExcludedCombination] = []
+    excluded: list[ExcludedCombination] = []
     n_occupied: dict[tuple[int, ...], int] = {}
     relatedness = np.zeros((table.n_keys, table.n_keys))
 
@@ -301,7 +301,7 @@ def find_structural_zeros(
             expected = _expected(observed, least)
             flagged = (observed == 0) & (expected >= least) & ~_flagged_pairs(flags, keys, observed.shape)
             if flagged.any():
-                found.extend(_combinations(table, keys, flagged, expected))
+                excluded.extend(_combinations(table, keys, flagged, expected))
             if len(keys) == 2:
                 flags[keys] = flagged
                 n_occupied[keys] = int((observed > 0).sum())
@@ -316,7 +316,7 @@ def find_structural_zeros(
         search(triples)
     progress.done()
     return StructuralZeros(
-        tuple(found),
+        tuple(excluded),
         tuple(rules),
         tuple(tuple(table.keys[k] for k in keys) for keys in skipped),
     )
@@ -361,13 +361,13 @@ def _flagged_pairs(
     flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]
 ) -> NDArray[np.bool_]:
     """Cells of three keys that contain a flagged pair."""
-    found = np.zeros(shape, dtype=bool)
+    is_flagged = np.zeros(shape, dtype=bool)
     if len(keys) == 3:
         for axis in range(3):
             pair = keys[:axis] + keys[axis + 1 :]
             if pair in flags:
-                found |= np.expand_dims(flags[pair], axis)
-    return found
+                is_flagged |= np.expand_dims(flags[pair], axis)
+    return is_flagged
 
 
 def _combinations(
@@ -414,8 +414,8 @@ class FullMarginals:
     def counts(self, keys: Sequence[int]) -> NDArray[np.float64]:
         shape = [self.levels[k] for k in keys]
         strides = np.array([math.prod(shape[place + 1 :]) for place in range(len(keys))], dtype=np.int64)
-        found = full_counts(self.codes, self.weights, np.array(keys, dtype=np.int64), strides, math.prod(shape))
-        return np.asarray(found.reshape(shape), dtype=np.float64)
+        counts = full_counts(self.codes, self.weights, np.array(keys, dtype=np.int64), strides, math.prod(shape))
+        return np.asarray(counts.reshape(shape), dtype=np.float64)
 
     def n_occupied(self, keys: tuple[int, ...]) -> int:
         return len(np.unique(self.codes[:, keys], axis=0))

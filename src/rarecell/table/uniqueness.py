@@ -87,14 +87,14 @@ class Undecided:
         pure, mixed, beyond = kernels.group_sizes(self.rows, self.starts, self.columns.counts, most)
         n_of_size = np.asarray(pure, dtype=np.int64) + np.asarray(mixed, dtype=np.int64)
         n_groups, n_cells = np.cumsum(n_of_size), np.cumsum(n_of_size * np.arange(most + 1))
-        found = []
+        bounds = []
         for asked in n_levels:
             levels = int(min(asked, most))
             some = int(n_cells[levels - 1])
             if levels < most:
                 some += int(n_groups[most - 1] - n_groups[levels - 1]) * (levels - 1) + int(pure[levels])
-            found.append(self.n_unique + some + int(min(beyond, int(mixed[most]) * asked)))
-        return found
+            bounds.append(self.n_unique + some + int(min(beyond, int(mixed[most]) * asked)))
+        return bounds
 
 
 def n_uniques(columns: Columns, vertices: Iterable[int]) -> int:

@@ -53,10 +53,10 @@ class Vertices:
     @cached_property
     def chains(self) -> tuple[tuple[int, ...], ...]:
         """For each key, its vertices from coarsest to finest; the key itself comes last."""
-        found: list[list[int]] = [[k] for k in range(self.n_keys)]
+        chains: list[list[int]] = [[k] for k in range(self.n_keys)]
         for v in range(self.n_keys, self.n_vertices):
-            found[self.vertex_key[v]].insert(0, v)
-        return tuple(tuple(chain) for chain in found)
+            chains[self.vertex_key[v]].insert(0, v)
+        return tuple(tuple(chain) for chain in chains)
 
     @property
     def all_keys(self) -> int:
@@ -76,11 +76,30 @@ class Vertices:
     @cached_property
     def coarser(self) -> tuple[int, ...]:
         """For each vertex, the bit mask of the coarser vertices of its key."""
-        found = [0] * self.n_vertices
+        coarser = [0] * self.n_vertices
         for chain in self.chains:
             for place, v in enumerate(chain):
-                found[v] = mask_of(chain[:place])
-        return tuple(found)
+                coarser[v] = mask_of(chain[:place])
+        return tuple(coarser)
+
+    @cached_property
+    def deciders(self) -> tuple[tuple[int, int] | None, ...]:
+        """For each key, which other key decides whether anybody has a value, and from which of its codes on; None if none does.
+
+        Code 0 of such a key, and of its coarsenings, is then nobody's, and certain below that code.
+        """
+        deciders: list[tuple[int, int] | None] = []
+        for k, of_key in enumerate(self.categories):
+            decided = of_key.has_nobody and all(
+                level_codes[0] == 0 and (level_codes == 0).sum() == 1 for level_codes in map(self.level_codes, self.chains[k])
+            )
+            name, least = of_key.taken_with or ("", None)
+            if not decided or name not in self.keys or not self.categories[self.keys.index(name)].is_ordered:
+                deciders.append(None)
+                continue
+            levels = self.categories[self.keys.index(name)].levels
+            deciders.append((self.keys.index(name), sum(level < least for level in levels)))
+        return tuple(deciders)
 
     def map_cells(self, cells: NDArray[np.int32], vertex: int) -> NDArray[np.int32]:
         """Code of ``vertex`` at each of ``cells``, which hold key codes."""
@@ -108,11 +127,11 @@ class Vertices:
     def mask_of(self, names: Iterable[str]) -> int:
         """Bit mask of the vertices with these names."""
         position = {name: v for v, name in enumerate(self.vertex_names)}
-        wanted = list(names)
-        unknown = [name for name in wanted if name not in position]
+        chosen = list(names)
+        unknown = [name for name in chosen if name not in position]
         if unknown:
             raise UnknownColumns.among(unknown, self.vertex_names, role="vertex")
-        return mask_of(position[name] for name in wanted)
+        return mask_of(position[name] for name in chosen)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
         """Names of the vertices in a bit mask."""

@@ -289,10 +289,10 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
 
     def _completed(self, arrays: Mapping[str, pa.Array], n_rows: int, number: int, columns: Sequence[str]) -> pa.RecordBatch:
         """A batch of a part, with the columns that its folders stand for added."""
-        found = [
+        completed = [
             pa.repeat(self._constants[name][number], n_rows) if name in self._constants else arrays[name] for name in columns
         ]
-        return pa.record_batch(found, names=list(columns))
+        return pa.record_batch(completed, names=list(columns))
 
     def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
         if field.name in self._constants:
@@ -373,29 +373,32 @@ def _refuse_other_columns(first: pa.Schema, other: pa.Schema, first_name: str, o
     scan.refuse_duplicates(first.names, first_name)
     scan.refuse_duplicates(other.names, other_name)
     remedy = "Write all parts with the same columns, or name those that belong together by a wildcard."
-    for has, lacks, one, two in ((first, other, first_name, other_name), (other, first, other_name, first_name)):
+    for has, lacks, with_column, without_column in (
+        (first, other, first_name, other_name),
+        (other, first, other_name, first_name),
+    ):
         for name in has.names:
             if name not in lacks.names:
-                raise BadInput(f"{two} has no column '{name}', which {one} has. {remedy}")
+                raise BadInput(f"{without_column} has no column '{name}', which {with_column} has. {remedy}")
     for field in first:
-        found = other.field(field.name).type
-        if found != field.type:
-            raise BadInput(f"Column '{field.name}' is {found} in {other_name} and {field.type} in {first_name}. {remedy}")
+        other_type = other.field(field.name).type
+        if other_type != field.type:
+            raise BadInput(f"Column '{field.name}' is {other_type} in {other_name} and {field.type} in {first_name}. {remedy}")
 
 
 def _partition_columns(files: PartFiles) -> dict[str, pa.Array]:
     """For each column that folders stand for, its value in every part."""
     names = list(files.partitions[0])
-    for part, found in zip(files.paths, files.partitions, strict=True):
-        if list(found) != names:
+    for part, folders in zip(files.paths, files.partitions, strict=True):
+        if list(folders) != names:
             raise BadInput(
-                f"{part} lies below the folders {', '.join(found) or 'of no column'}, {files.paths[0]} below "
+                f"{part} lies below the folders {', '.join(folders) or 'of no column'}, {files.paths[0]} below "
                 f"{', '.join(names) or 'those of no column'}. Every part must lie below folders of the same columns; name those that "
                 "belong together by a wildcard."
             )
     columns = {}
     for name in names:
-        values = [None if found[name] == _NO_VALUE else found[name] for found in files.partitions]
+        values = [None if folders[name] == _NO_VALUE else folders[name] for folders in files.partitions]
         are_whole = all(value is None or _is_whole(value) for value in values)
         columns[name] = pa.array([None if v is None else int(v) for v in values], pa.int64()) if are_whole else pa.array(values)
     return columns

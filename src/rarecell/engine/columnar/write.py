@@ -105,7 +105,7 @@ def _type_of_treated(kept_as: pa.DataType, treated: pa.Array) -> pa.DataType:
     """The type of the column if it holds all the new values, and otherwise that of the values."""
     value_type = kept_as.value_type if pa.types.is_dictionary(kept_as) else kept_as
     plain = treated.dictionary_decode() if pa.types.is_dictionary(treated.type) else treated
-    is_text = [pa.types.is_string(one) or pa.types.is_large_string(one) for one in (value_type, plain.type)]
+    is_text = [pa.types.is_string(each) or pa.types.is_large_string(each) for each in (value_type, plain.type)]
     try:
         if is_text[0] == is_text[1] and plain.cast(value_type).cast(plain.type).equals(plain):
             return kept_as
@@ -182,15 +182,15 @@ def with_values(array: pa.Array, positions: NDArray[np.int64], new: pa.Array | N
     return pa.concat_arrays([plain, as_type(new, plain.type)]).take(as_arrow(choice))
 
 
-def as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def as_type(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Convert the array to another type if necessary."""
-    if array.type == wanted:
+    if array.type == target:
         return array
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if pa.types.is_dictionary(wanted):
-        array = array.cast(wanted.value_type).dictionary_encode()
-    return array.cast(wanted)
+    if pa.types.is_dictionary(target):
+        array = array.cast(target.value_type).dictionary_encode()
+    return array.cast(target)
 
 
 def reordered(tables: Iterable[pa.Table], order: NDArray[np.int64], beside: Path, sizes: Sequence[int]) -> Iterator[pa.Table]:
@@ -246,7 +246,7 @@ def _cut(tables: Iterable[pa.Table], sizes: Sequence[int]) -> Iterator[pa.Table]
     sizes_left = list(sizes)
     for table in tables:
         waiting.append(table)
-        while sizes_left and sum(one.num_rows for one in waiting) >= sizes_left[0]:
+        while sizes_left and sum(part.num_rows for part in waiting) >= sizes_left[0]:
             whole = pa.concat_tables(waiting)
             size = sizes_left.pop(0)
             yield whole.slice(0, size).combine_chunks()

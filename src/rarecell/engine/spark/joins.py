@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import EncodedColumn, Pairs
+from rarecell.engine.arrays import CountedPairs, EncodedColumn
 from rarecell.engine.frames import new_names
 from rarecell.errors import EngineFailed, RarecellError
 from rarecell.machine.disk import private_folder
@@ -61,26 +61,26 @@ def with_cell(coded: Frame, codes: Sequence[str]) -> Frame:
     return coded
 
 
-def counted_pairs(coded: Frame, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, Pairs]]:
+def counted_pairs(coded: Frame, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, CountedPairs]]:
     """For each column, its pairs with each key, counted in one pass; ``code_of`` names the column of codes for each key."""
     from pyspark.sql import functions
 
     new_name = dict(zip(columns, new_names(len(columns), "column"), strict=True))
     n_records, group = new_names(2, "crossed")
-    wanted = [(key, column) for column in columns for key in code_of]
+    crossed = [(key, column) for column in columns for key in code_of]
     grouped = [*code_of.values(), *new_name.values()]
     chosen = [functions.col(code) for code in code_of.values()]
     chosen += [functions.col(quoted(column)).alias(new) for column, new in new_name.items()]
-    sets = [[code_of[key], new_name[column]] for key, column in wanted]
+    sets = [[code_of[key], new_name[column]] for key, column in crossed]
     counted = coded.select(*chosen).groupingSets(sets, *grouped)
-    found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
-    result: dict[str, dict[str, Pairs]] = {column: {} for column in columns}
-    for (key, column), (code, value) in zip(wanted, sets, strict=True):
+    counts = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
+    result: dict[str, dict[str, CountedPairs]] = {column: {} for column in columns}
+    for (key, column), (code, value) in zip(crossed, sets, strict=True):
         # The bits of a grouping show which columns it sums over, first column first.
         number = sum(1 << (len(grouped) - 1 - place) for place, name in enumerate(grouped) if name not in (code, value))
-        part = found.filter(pc.equal(found.column(group), number))
+        part = counts.filter(pc.equal(counts.column(group), number))
         codes, records = (part.column(name).to_numpy() for name in (code, n_records))
-        result[column][key] = Pairs(codes, part.column(value).combine_chunks(), records)
+        result[column][key] = CountedPairs(codes, part.column(value).combine_chunks(), records)
     return result
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import EncodedColumn, GroupedCounts, KeyCells, Kind, Pairs
+from rarecell.engine.arrays import CountedPairs, EncodedColumn, GroupedCounts, KeyCells, Kind
 from rarecell.engine.changes import Changes, one_array
 from rarecell.engine.frames import FrameSource, count_groups, new_names
 from rarecell.engine.places import refuse_when_confined
@@ -178,14 +178,14 @@ class SparkSource(FrameSource):
             frame = frame.withColumn(name, column)
         frame = frame.drop(*codes, *names)
         is_alone = functions.when(count == 1, 1).otherwise(0)
-        found = frame.agg(functions.sum(is_alone), *(functions.sum(name) for name in totals)).collect()[0]
-        return frame, (n_records, int(found[0] or 0)), tuple(float(value or 0.0) for value in found[1:])
+        sums = frame.agg(functions.sum(is_alone), *(functions.sum(name) for name in totals)).collect()[0]
+        return frame, (n_records, int(sums[0] or 0)), tuple(float(value or 0.0) for value in sums[1:])
 
     @spark_job("looking up the records to swap")
     def drawn_records(
         self,
         cells: KeyCells,
-        wanted: NDArray[np.int64],
+        of_cells: NDArray[np.int64],
         rank: NDArray[np.int64],
         *,
         id_column: str | None,
@@ -199,7 +199,7 @@ class SparkSource(FrameSource):
         from pyspark.sql import Window, functions
 
         name = self.usable_id(id_column)
-        needed, place = np.unique(wanted, return_inverse=True)
+        needed, place = np.unique(of_cells, return_inverse=True)
         last = np.zeros(len(needed), dtype=np.int64)
         np.maximum.at(last, place, rank)
         coded, codes = self._coded(cells)
@@ -211,9 +211,9 @@ class SparkSource(FrameSource):
         ranked = joined(coded, small, len(needed), codes, "inner").withColumn(drawn, in_turn)
         taken = [functions.col(quoted(column)) for column in (name, *columns)]
         renamed = [column.alias(f"{number}") for number, column in enumerate(taken)]
-        found = ranked.filter(functions.col(drawn) <= functions.col(most)).select(cell, drawn, *renamed).toArrow()
+        candidates = ranked.filter(functions.col(drawn) <= functions.col(most)).select(cell, drawn, *renamed).toArrow()
 
-        at = found.column(cell).to_numpy(), found.column(drawn).to_numpy()
+        at = candidates.column(cell).to_numpy(), candidates.column(drawn).to_numpy()
         order = np.lexsort(at[::-1])
         first = np.searchsorted(at[0][order], np.arange(len(needed)))
         position = first[place] + rank
@@ -221,7 +221,7 @@ class SparkSource(FrameSource):
             raise BadInput(
                 f"The records of {self.name} changed while they were read: some that were counted are gone. Cache it, and run again."
             )
-        rows = found.take(pa.array(order[position]))
+        rows = candidates.take(pa.array(order[position]))
         values = [rows.column(str(number)).combine_chunks() for number in range(1 + len(columns))]
         self._refuse_repeated(name, values[0])
         return values[0], dict(zip(columns, values[1:], strict=True))
@@ -232,14 +232,14 @@ class SparkSource(FrameSource):
         from pyspark.sql import functions
 
         counted = [functions.approx_count_distinct(functions.col(quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
-        found = self.native.agg(*counted).collect()[0]
+        n_distinct = self.native.agg(*counted).collect()[0]
         # An approximate count is rarely off by a tenth; a caller that needs the exact number counts again.
-        return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
+        return [name for name, n_values in zip(columns, n_distinct, strict=True) if 1 <= n_values <= 1.1 * most]
 
     @spark_job("counting the keys against other columns")
     def crossed(
         self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
-    ) -> dict[str, dict[str, Pairs]]:
+    ) -> dict[str, dict[str, CountedPairs]]:
         """Count all pairs in one pass over the data."""
         few = self._of_few_values(columns, most_values) if columns else []
         if not few:
@@ -360,15 +360,15 @@ class SparkSource(FrameSource):
 
         numbered = self if isinstance(self, NumberedSpark) else NumberedSpark(self, changes.id_column)
         changes.check(native.columns, lambda: len(numbered.ids))
-        blanked = {name: one for name, one in changes.blanks.items() if name not in changes.treated}
-        rows = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in blanked.values())]))
+        blanked = {name: blanks for name, blanks in changes.blanks.items() if name not in changes.treated}
+        rows = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(blanks.rows for blanks in blanked.values())]))
         if changes.treated or changes.order is not None:
             rows = np.arange(len(numbered.ids))
         number, position, *new = new_names(2 + len(blanked) + len(changes.treated), "changed")
         names = dict(zip([*blanked, *changes.treated], new, strict=True))
         columns: dict[str, Any] = {number: numbered.places(rows)}
-        for name, one in blanked.items():
-            columns[names[name]] = np.isin(rows, one.rows)
+        for name, blanks in blanked.items():
+            columns[names[name]] = np.isin(rows, blanks.rows)
         for name, values in changes.treated.items():
             columns[names[name]] = one_array(values)
         if changes.order is not None:
@@ -426,13 +426,13 @@ class NumberedSpark(SparkSource):
     @cached_property
     def ids(self) -> pa.Array:
         """The id of each record, in order."""
-        found = self._in_order([])[0]
+        ids = self._in_order([])[0]
         name = self.usable_id(self.id_column)
-        if found.null_count:
+        if ids.null_count:
             raise BadInput(f"The id column '{name}' of {self.name} has missing values; each record needs an id.")
-        if len(found) > 1 and pc.any(pc.equal(found[1:], found[:-1])).as_py():
+        if len(ids) > 1 and pc.any(pc.equal(ids[1:], ids[:-1])).as_py():
             raise BadInput(f"The id column '{name}' of {self.name} has a value twice; each record needs another id.")
-        return found
+        return ids
 
     def places(self, rows: NDArray[np.int64]) -> pa.Array:
         return self.ids.take(pa.array(rows))
@@ -441,10 +441,10 @@ class NumberedSpark(SparkSource):
         return np.asarray(pc.index_in(places, value_set=self.ids).to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        ids, *found = self._in_order(columns)
+        ids, *values = self._in_order(columns)
         if not ids.equals(self.ids):
             raise self._changed()
-        yield from pa.table(found, names=[str(k) for k in range(len(found))]).to_batches(BATCH_ROWS)
+        yield from pa.table(values, names=[str(k) for k in range(len(values))]).to_batches(BATCH_ROWS)
 
     @spark_job("bringing columns of the records to the driver")
     def _in_order(self, columns: Sequence[str]) -> list[pa.Array]:
@@ -453,24 +453,24 @@ class NumberedSpark(SparkSource):
 
         names = [self.usable_id(self.id_column), *columns]
         chosen = [functions.col(quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
-        found = self.native.select(*chosen).orderBy(new_names(len(names))[0]).toArrow()
-        return [column.combine_chunks() for column in found.columns]
+        in_order = self.native.select(*chosen).orderBy(new_names(len(names))[0]).toArrow()
+        return [column.combine_chunks() for column in in_order.columns]
 
     @spark_job("looking up records")
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         from pyspark.sql import functions
 
-        wanted, back = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
-        if not len(wanted):
+        distinct, back = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+        if not len(distinct):
             return {name: pa.nulls(0) for name in columns}
-        native, (number, position) = self.native, new_names(2, "wanted")
-        small = spark_table(native, {number: self.places(wanted), position: np.arange(len(wanted))})
-        joined = native.join(sent(small, len(wanted)), native[quoted(self.usable_id(self.id_column))] == small[number])
+        native, (number, position) = self.native, new_names(2, "taken")
+        small = spark_table(native, {number: self.places(distinct), position: np.arange(len(distinct))})
+        joined = native.join(sent(small, len(distinct)), native[quoted(self.usable_id(self.id_column))] == small[number])
         renamed = [functions.col(quoted(column)).alias(f"{k}") for k, column in enumerate(columns)]
-        found = joined.select(position, *renamed).sort(position).toArrow()
-        if not np.array_equal(found.column(0).to_numpy(), np.arange(len(wanted))):
+        taken = joined.select(position, *renamed).sort(position).toArrow()
+        if not np.array_equal(taken.column(0).to_numpy(), np.arange(len(distinct))):
             raise self._changed()
-        in_order = found.take(pa.array(back))
+        in_order = taken.take(pa.array(back))
         return {name: in_order.column(1 + k).combine_chunks() for k, name in enumerate(columns)}
 
     def _changed(self) -> BadInput:

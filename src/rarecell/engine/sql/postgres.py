@@ -195,8 +195,8 @@ def _write(reader: Any, path: Path, numeric: list[str], cancellation: _Cancellat
             for name, column in zip(schema.names, columns, strict=True):
                 _refuse_infinity(name, column)
                 if name in digits:
-                    found = _n_digits(column) or (_MOST_DIGITS + 1, 0)
-                    digits[name] = (max(digits[name][0], found[0]), max(digits[name][1], found[1]))
+                    n_digits = _n_digits(column) or (_MOST_DIGITS + 1, 0)
+                    digits[name] = (max(digits[name][0], n_digits[0]), max(digits[name][1], n_digits[1]))
                     if sum(digits[name]) > _MOST_DIGITS:
                         del digits[name]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
@@ -286,12 +286,12 @@ def _streaming() -> Iterator[None]:
 
 def _reason(problem: Exception) -> str:
     """What the server or libpq said, without what the driver puts around it."""
-    told = str(problem).split("\n\nQuery was:")[0]
+    message = str(problem).split("\n\nQuery was:")[0]
     # The severity, in the server's language, and two blanks precede the server's own sentence.
-    if found := re.search(r"\w+:  (.+)", told):
-        reason = found[1]
+    if sentence := re.search(r"\w+:  (.+)", message):
+        reason = sentence[1]
     else:
         # An indented line is advice about the line before it.
-        lines = [line.strip() for line in told.split("\n") if line.strip() and not line.startswith("\t")]
+        lines = [line.strip() for line in message.split("\n") if line.strip() and not line.startswith("\t")]
         reason = re.sub(r"^(?:\w+: )?(?:\[libpq\] )?(?:Failed to connect: )?", "", "; ".join(lines))
     return redacted(re.sub(r"\. SQLSTATE: \w+$", "", reason).rstrip(". "))

@@ -178,8 +178,8 @@ def _readable_errors() -> Iterator[None]:
 
 def _missing_extension(message: str) -> str | None:
     """The extension that DuckDB would have to download, which it is not allowed to do."""
-    found = re.search(r'Extension "([a-z_]+)" is an existing extension', message)
-    return found[1].removesuffix("_scanner") if found else None
+    extension = re.search(r'Extension "([a-z_]+)" is an existing extension', message)
+    return extension[1].removesuffix("_scanner") if extension else None
 
 
 def _how_to_install(extension: str) -> str:
@@ -229,8 +229,8 @@ def _sqlite_schema(cursor: sqlite3.Cursor, names: Sequence[str]) -> pa.Schema:
         for types, values in zip(met, zip(*rows, strict=True), strict=True):
             types |= set(map(type, values))
     fields = []
-    for name, found in zip(names, met, strict=True):
-        types = found - {type(None)}
+    for name, types_met in zip(names, met, strict=True):
+        types = types_met - {type(None)}
         if types <= {int}:
             fields.append((name, pa.int64() if types else pa.string()))
         elif types <= {int, float}:
@@ -238,7 +238,7 @@ def _sqlite_schema(cursor: sqlite3.Cursor, names: Sequence[str]) -> pa.Schema:
         elif len(types) == 1:
             fields.append((name, pa.string() if types == {str} else pa.binary()))
         else:
-            listed = " and ".join(sorted(found.__name__ for found in types))
+            listed = " and ".join(sorted(python_type.__name__ for python_type in types))
             raise BadInput(
                 f"Column '{name}' of the query mixes values of the types {listed}. Make them one type with CAST({name} AS TEXT)."
             )

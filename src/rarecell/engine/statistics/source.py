@@ -96,6 +96,10 @@ class StatisticsSource(CachedSource):
         given = settings.encoding
         self.text_encoding: str | None = None if given is None else (encoding_of(path, given) or "utf-8").upper()
 
+    def check_writable(self) -> None:
+        if self.kind != ".dta":
+            _frame_library()
+
     @property
     def paths(self) -> tuple[Path, ...]:
         return (self.path,)
@@ -116,7 +120,7 @@ class StatisticsSource(CachedSource):
             del options["user_missing"]
         with _readable_errors(self.path):
             try:
-                found = readers[self.kind](
+                values_and_metadata = readers[self.kind](
                     str(self.path), disable_datetime_conversion=True, encoding=self.text_encoding, **options
                 )
             except UnicodeDecodeError:
@@ -126,7 +130,7 @@ class StatisticsSource(CachedSource):
                 self.text_encoding = _OLD_ENCODING
                 return self._read(**options)
         self._stamp.refuse_change()
-        return found
+        return values_and_metadata
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -160,12 +164,12 @@ class StatisticsSource(CachedSource):
             missing += [f".{letter}" for letter in "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
         said = metadata.column_names_to_labels.get(name) or ""
         date = stored_date(self.kind, metadata.original_variable_types.get(name) or "") if is_number else None
-        found = replace(column, value_labels=labels, user_missing=tuple(missing), label=said, stored_date=date)
-        named = [value for value in labels if not isinstance(value, str) and not found.is_user_missing(value)]
+        described = replace(column, value_labels=labels, user_missing=tuple(missing), label=said, stored_date=date)
+        named = [value for value in labels if not isinstance(value, str) and not described.is_user_missing(value)]
         measure = metadata.variable_measure.get(name, "unknown")
         if measure in ("ordinal", "nominal", "scale"):
-            return replace(found, is_ordered=measure != "nominal")
-        return replace(found, is_ordered=False) if is_number and len(named) >= MANY_LABELS else found
+            return replace(described, is_ordered=measure != "nominal")
+        return replace(described, is_ordered=False) if is_number and len(named) >= MANY_LABELS else described
 
     def _open_copy(self, path: Path) -> FileSource:
         return ParquetSource(path, settings=self.settings)
@@ -180,8 +184,8 @@ class StatisticsSource(CachedSource):
             try:
                 self._write_chunks(path, names, as_text)
                 return
-            except _LettersFound as found:
-                as_text.add(found.column)
+            except _LettersFound as letters:
+                as_text.add(letters.column)
 
     def _write_chunks(self, path: Path, names: Sequence[str], as_text: set[str]) -> None:
         schema = pa.schema([(name, self._type(name, name in as_text)) for name in names])
@@ -231,18 +235,18 @@ class StatisticsSource(CachedSource):
 
     def levels_of_records(self, column: str, change: ColumnChanges) -> NDArray[np.int32]:
         """The level of each record once values are exchanged and blanked, −1 where it is missing."""
-        found, first = [np.empty(0, dtype=np.int32)], 0
+        levels, first = [np.empty(0, dtype=np.int32)], 0
         for batch in self.batches([column]):
             rows, values = change.new_values(first, batch.num_rows)
-            found.append(change.levels_of(with_values(batch.column(0), rows, values), first))
+            levels.append(change.levels_of(with_values(batch.column(0), rows, values), first))
             first += batch.num_rows
-        return np.concatenate(found)
+        return np.concatenate(levels)
 
     def _write_anew(self, path: Path, changes: Changes) -> None:
         # Kinds of missing values that SAS distinguishes by letters cannot be stored in a transport file written here.
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
         new = changed_values(self, values, changes, _as_number)
-        values = {name: new[name].values if name in new else found for name, found in values.items()}
+        values = {name: new[name].values if name in new else old for name, old in values.items()}
         if changes.order is not None:
             order = changes.order.tolist()
             values = {name: [column[row] for row in order] for name, column in values.items()}
@@ -253,15 +257,18 @@ class StatisticsSource(CachedSource):
         import pyreadstat
 
         def unchanged(of_columns: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: found for name, found in of_columns.items() if name not in new and name in values}
+            return {name: kept for name, kept in of_columns.items() if name not in new and name in values}
 
-        labels = {**unchanged(metadata.variable_value_labels), **{name: one.labels for name, one in new.items() if one.labels}}
-        measures = {name: "ordinal" if one.is_ordered else "nominal" for name, one in new.items()}
+        labels = {
+            **unchanged(metadata.variable_value_labels),
+            **{name: column.labels for name, column in new.items() if column.labels},
+        }
+        measures = {name: "ordinal" if column.is_ordered else "nominal" for name, column in new.items()}
         frame = _frame(values)
         shared: dict[str, Any] = {
             "file_label": metadata.file_label or "",
             "column_labels": {name: label for name, label in metadata.column_names_to_labels.items() if name in values},
-            "variable_format": {name: found for name, found in unchanged(metadata.original_variable_types).items() if found},
+            "variable_format": {name: kept for name, kept in unchanged(metadata.original_variable_types).items() if kept},
         }
         with atomic_path(path) as temporary, _readable_errors(path):
             if self.kind in (".sav", ".zsav"):
@@ -288,12 +295,12 @@ class _LettersFound(Exception):
         self.column = column
 
 
-def _arrow_column(name: str, values: Sequence[Level], wanted: pa.DataType, has_letters: bool) -> pa.Array:
+def _arrow_column(name: str, values: Sequence[Level], arrow_type: pa.DataType, has_letters: bool) -> pa.Array:
     if has_letters:
-        return pa.array([_number_or_letter(value) for value in values], wanted)
-    if not pa.types.is_string(wanted) and any(isinstance(value, str) for value in values):
+        return pa.array([_number_or_letter(value) for value in values], arrow_type)
+    if not pa.types.is_string(arrow_type) and any(isinstance(value, str) for value in values):
         raise _LettersFound(name)
-    return pa.array(values, wanted, from_pandas=True)
+    return pa.array(values, arrow_type, from_pandas=True)
 
 
 def _number_or_letter(value: Level) -> str | None:
@@ -308,12 +315,14 @@ def _as_number(value: Level) -> float | None:
 
 
 def _frame(values: Columns) -> Any:
+    return importlib.import_module(_frame_library()).DataFrame(dict(values))
+
+
+def _frame_library() -> str:
     for library in ("polars", "pandas"):
         if importlib.util.find_spec(library) is not None:
-            return importlib.import_module(library).DataFrame(dict(values))
-    raise BadInput(
-        "Writing SPSS and SAS files needs pandas or polars. Install one of them, for example with: pip install polars."
-    )
+            return library
+    raise MissingExtra.needed("Writing SPSS and SAS files", "stats")
 
 
 @contextlib.contextmanager

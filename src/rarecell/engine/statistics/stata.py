@@ -150,10 +150,10 @@ def _layout(order: str, data_offset: int, names: Sequence[str], places: Sequence
 
 
 def _between(head: bytes, tag: bytes) -> bytes:
-    found = re.search(b"<" + tag + b">(.*?)</" + tag + b">", head, re.DOTALL)
-    if found is None:
+    match = re.search(b"<" + tag + b">(.*?)</" + tag + b">", head, re.DOTALL)
+    if match is None:
         raise ValueError(tag)
-    return found.group(1)
+    return match.group(1)
 
 
 def _text(padded: bytes, encoding: str) -> str:

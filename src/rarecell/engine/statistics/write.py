@@ -42,39 +42,39 @@ class NewColumn(NamedTuple):
 
 def stata_changes(source: StatisticsSource, changes: Changes) -> list[StataChange]:
     """What is written in the changed columns of a Stata file."""
-    found: list[StataChange] = []
+    written: list[StataChange] = []
     for name, change in changes.columns.items():
         if change.treated is not None:
-            found.append(StataTreated(name, _plain_values(change.treated)))
+            written.append(StataTreated(name, _plain_values(change.treated)))
         elif change.is_recoded:
             assert change.written is not None
             levels, codes = source.levels_of_records(name, change), codes_of(source, name, change.written) or ()
-            found.append(StataRecode(name, levels, change.written.labels, codes, value_labels(source, name, change.written)))
+            written.append(StataRecode(name, levels, change.written.labels, codes, value_labels(source, name, change.written)))
         else:
             values: dict[int, Level] = dict(
                 zip(change.rows.tolist(), [] if change.values is None else change.values.to_pylist(), strict=True)
             )
             values |= dict.fromkeys(blank_rows(source, name, change).tolist())
             if values:
-                found.append(StataValues(name, np.array(sorted(values)), [values[row] for row in sorted(values)]))
-    return found
+                written.append(StataValues(name, np.array(sorted(values)), [values[row] for row in sorted(values)]))
+    return written
 
 
 def changed_values(
     source: StatisticsSource, values: dict[str, list[Level]], changes: Changes, as_number: Callable[[Level], Level]
 ) -> dict[str, NewColumn]:
     """The changed columns of a file that is written anew; ``values`` are all that were read."""
-    found = {}
+    changed = {}
     for name, change in changes.columns.items():
         is_text = source.metadata.readstat_variable_types[name] == "string"
         if change.treated is not None:
             new = _plain_values(change.treated)
             has_text = any(isinstance(value, str) for value in new) or (is_text and not any(value is not None for value in new))
             texts = ["" if value is None else str(value) for value in new]
-            found[name] = NewColumn(texts if has_text else new, None if has_text == is_text else {})
+            changed[name] = NewColumn(texts if has_text else new, None if has_text == is_text else {})
         elif change.is_recoded:
             assert change.written is not None
-            found[name] = new_column(source, name, change)
+            changed[name] = new_column(source, name, change)
         else:
             own = list(values[name])
             exchanged = [] if change.values is None else change.values.to_pylist()
@@ -82,8 +82,8 @@ def changed_values(
                 own[row] = value if is_text or value is None else as_number(value)
             for row in blank_rows(source, name, change).tolist():
                 own[row] = None
-            found[name] = NewColumn(own)
-    return found
+            changed[name] = NewColumn(own)
+    return changed
 
 
 def _plain_values(treated: pa.Array) -> list[Level]:

@@ -89,15 +89,15 @@ def encoding_of(path: Path, given: str | None = None) -> str | None:
             head = read_up_to(stream, _UTF16_HEAD, path)
         return "utf-16" if head[:2] in _UTF16 else _unmarked_utf16(head)
     try:
-        found = codecs.lookup(given)
+        codec = codecs.lookup(given)
         "a".encode(given)
-        if found.name in _NOT_FOR_FILES:
+        if codec.name in _NOT_FOR_FILES:
             raise LookupError(given)
     except (LookupError, ValueError):
         raise BadInput(
             f"The encoding was given as '{given}', which is not known. Usual ones are utf-8, latin-1, windows-1252 and utf-16."
         ) from None
-    return None if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
+    return None if codec.name in ("utf-8", "utf-8-sig", "ascii") else codec.name
 
 
 def detected_encoding(path: Path) -> str | None:
@@ -189,7 +189,7 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
             scanned = np.frombuffer(data + bytes([dialect.newline]) if needs_end else data, dtype=np.uint8)
             n_places = data.count(dialect.newline) + 1
             starts, ends = np.empty(n_places, dtype=np.int64), np.empty(n_places, dtype=np.int64)
-            found, consumed, problem, n_fields = scan_records(
+            n_records, consumed, problem, n_fields = scan_records(
                 scanned, dialect.delimiter, dialect.newline, len(dialect.names), starts, ends
             )
             is_endless = not problem and (consumed < len(data) if is_last else len(data) - consumed > _LONGEST_RECORD)
@@ -198,42 +198,42 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
                 raise _damaged(path, line, int(problem), int(n_fields), dialect)
             consumed = min(int(consumed), len(data))
             if len(dialect.names) == 1:
-                found, consumed = _without_blank_end(data, starts, ends, int(found), consumed, is_last=is_last)
+                n_records, consumed = _without_blank_end(data, starts, ends, int(n_records), consumed, is_last=is_last)
             try:
                 decoder.decode(data[:consumed], is_last)
             except UnicodeDecodeError as mistake:
                 line = n_lines + mistake.object[: mistake.start].count(dialect.newline) + 1
                 raise _not_utf8(path, f"line {line}", mistake.object[mistake.start]) from None
             n_lines += data[:consumed].count(dialect.newline)
-            yield Records(data[:consumed], starts[:found], np.minimum(ends[:found], len(data)))
+            yield Records(data[:consumed], starts[:n_records], np.minimum(ends[:n_records], len(data)))
             rest = data[consumed:]
             if is_last:
                 return
 
 
 def _without_blank_end(
-    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], found: int, consumed: int, *, is_last: bool
+    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], n_read: int, consumed: int, *, is_last: bool
 ) -> tuple[int, int]:
     """Leave out empty lines at the end of a file with one column, where editors leave some; elsewhere they are missing values.
 
     Empty lines at the end of a piece are examined again together with the next piece.
     """
-    kept = found
+    kept = n_read
     while kept and not data[starts[kept - 1] : min(int(ends[kept - 1]), len(data))].strip(b"\r"):
         kept -= 1
-    return kept, consumed if is_last or kept == found else int(starts[kept])
+    return kept, consumed if is_last or kept == n_read else int(starts[kept])
 
 
 def read_columns(path: Path, dialect: Dialect, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read some columns as text, piece by piece; an empty field is null."""
     names = [name for name in dialect.names if name in columns]
-    wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
+    positions = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
     with ThreadPoolExecutor() as pool:
         # A few pieces are processed while the next is read, so that memory holds only a few pieces.
         ahead: deque[Future[list[pa.Array]]] = deque()
         for piece in read_records(path, dialect):
             if len(piece.starts):
-                ahead.append(pool.submit(texts_of, piece, dialect.delimiter, wanted))
+                ahead.append(pool.submit(texts_of, piece, dialect.delimiter, positions))
             while len(ahead) > 2:
                 yield _batch(ahead.popleft().result(), names, columns)
         while ahead:
@@ -244,21 +244,21 @@ def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str])
     return pa.record_batch([arrays[names.index(column)] for column in columns], names=list(columns))
 
 
-def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the ``wanted`` columns, in ascending order, begin and end in each record, including their quotes."""
+def fields_of(piece: Records, delimiter: int, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the ``chosen`` columns, in ascending order, begin and end in each record, including their quotes."""
     from rarecell._kernels.text import find_fields
 
-    fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
-    find_fields(np.frombuffer(piece.data, dtype=np.uint8), piece.starts, piece.ends, delimiter, wanted, fields)
+    fields = np.empty((len(chosen), len(piece.starts), 2), dtype=np.int64)
+    find_fields(np.frombuffer(piece.data, dtype=np.uint8), piece.starts, piece.ends, delimiter, chosen, fields)
     return fields
 
 
-def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
-    """The ``wanted`` columns, in ascending order, as text; an empty field is null."""
+def texts_of(piece: Records, delimiter: int, chosen: NDArray[np.int64]) -> list[pa.Array]:
+    """The ``chosen`` columns, in ascending order, as text; an empty field is null."""
     from rarecell._kernels.text import copy_text
 
     data = np.frombuffer(piece.data, dtype=np.uint8)
-    fields = fields_of(piece, delimiter, wanted)
+    fields = fields_of(piece, delimiter, chosen)
     arrays = []
     for of_column in fields:
         offsets = np.empty(len(piece.starts) + 1, dtype=np.int32)

@@ -353,10 +353,10 @@ def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str,
     """Refuse parts with other columns or another decimal mark; the order of the columns may differ."""
     remedy = "Write all parts in the same form, or name those that belong together by a wildcard."
     columns = [column.name for column in part.columns()]
-    for has, lacks, one, two in ((first, columns, first_name, name), (columns, first, name, first_name)):
+    for has, lacks, with_column, without_column in ((first, columns, first_name, name), (columns, first, name, first_name)):
         for column in has:
             if column not in lacks:
-                raise BadInput(f"{two} has no column '{column}', which {one} has. {remedy}")
+                raise BadInput(f"{without_column} has no column '{column}', which {with_column} has. {remedy}")
     if part.decimal_mark != decimal_mark:
         raise BadInput(
             f"{first_name} and {name} are separated by different characters, so that a comma means different things. {remedy}"

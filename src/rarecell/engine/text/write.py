@@ -158,15 +158,15 @@ class _Chunk:
             levels = change.levels_of(_with_texts(texts, rows, new), first)
             numbers = np.array([*map(self.entry, change.written.labels), self.entry(None)], dtype=np.int32)
             return np.asarray(numbers[levels])
-        found = np.full(n_rows, -1, dtype=np.int32)
+        numbers_of_rows = np.full(n_rows, -1, dtype=np.int32)
         for row, text in self._quoting.unusual(self._name, texts, spans, piece):
-            found[row] = self.entry(text)
-        found[rows] = [self.entry(text) for text in new]
+            numbers_of_rows[row] = self.entry(text)
+        numbers_of_rows[rows] = [self.entry(text) for text in new]
         if change.written is not None:
-            found[change.levels_of(_with_texts(texts, rows, new), first) < 0] = self.entry(None)
+            numbers_of_rows[change.levels_of(_with_texts(texts, rows, new), first) < 0] = self.entry(None)
         else:
-            found[change.blank_rows(first, n_rows)] = self.entry(self._quoting.missing(self._name))
-        return found
+            numbers_of_rows[change.blank_rows(first, n_rows)] = self.entry(self._quoting.missing(self._name))
+        return numbers_of_rows
 
     def _entries_of(self, texts: pa.Array) -> NDArray[np.int32]:
         encoded = texts.dictionary_encode()
@@ -285,8 +285,8 @@ class Quoting:
             for name, of_column, of_text in zip(names, spans, texts, strict=True):
                 is_quoted = _are_quoted(of_column, piece)
                 for counter, chosen in zip(self._numbers[name], (~is_quoted, is_quoted), strict=True):
-                    for found in pc.value_counts(of_text.filter(as_arrow(chosen))).to_pylist():
-                        counter[found["values"]] += found["counts"]
+                    for entry in pc.value_counts(of_text.filter(as_arrow(chosen))).to_pylist():
+                        counter[entry["values"]] += entry["counts"]
 
     def is_quoted(self, name: str, value: str | None) -> bool:
         """Whether a value is usually quoted."""

@@ -1,4 +1,4 @@
-"""Which rows of one file are nearest to a row of another, column by column?
+"""Which rows of one file are nearest to a row of another, and how many meet some conditions?
 
 The distance is Gower's: over some columns, the difference of places for ordered ones and 0 or 1 for the others.
 """

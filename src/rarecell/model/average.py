@@ -51,8 +51,8 @@ class AverageModel(PluggedIn):
     @property
     def uncertainty(self) -> Uncertainty:
         """The uncertainty of the members where they agree; otherwise ``PARTLY``."""
-        found = {member.uncertainty for member in self.members}
-        return found.pop() if len(found) == 1 else Uncertainty.PARTLY
+        distinct = {member.uncertainty for member in self.members}
+        return distinct.pop() if len(distinct) == 1 else Uncertainty.PARTLY
 
     @property
     def generator_masks(self) -> tuple[int, ...]:

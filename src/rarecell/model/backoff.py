@@ -42,13 +42,13 @@ from rarecell.model.backoff_conditionals import (
     tally_at,
     uniform_siblings,
 )
-from rarecell.model.backoff_contexts import Floats, Growth, n_values
-from rarecell.model.cells import cells_that_agree
-from rarecell.model.drawing import log_beta_draws
+from rarecell.model.backoff_contexts import Floats, Growth, Scores, n_values
 from rarecell.model.protocol import LogMoments, SingleModel, Uncertainty
+from rarecell.model.random_draws import log_beta_draws
 from rarecell.progress import SILENT, Progress
 from rarecell.table.coarsening import with_answered
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import cells_that_agree
 from rarecell.table.subsample import random_part
 
 RELATIVE_ERROR = (0.015, 0.0075)
@@ -90,20 +90,29 @@ class BackoffNetwork(_Backoff):
     table : ContingencyTable
         The contingency table; its coarsenings are the steps by which a key is predicted.
     order : sequence of int
-        Positions of the keys, in the order of prediction.
+        Positions of the keys, in the order of prediction. Keys that decide whether others have a value go first, whatever the order.
     part : ContingencyTable, optional
         A random part of the records, with the same vertices, on which contexts are chosen; by default all records.
+    scores : dict, optional
+        What networks of the same table and part share in choosing contexts.
     """
 
     def __init__(
-        self, table: ContingencyTable, order: Sequence[int], *, part: ContingencyTable | None = None, progress: Progress = SILENT
+        self,
+        table: ContingencyTable,
+        order: Sequence[int],
+        *,
+        part: ContingencyTable | None = None,
+        scores: Scores | None = None,
+        progress: Progress = SILENT,
     ) -> None:
         self.table = table
-        self.order = tuple(order)
+        deciding = {decided[0] for decided in table.deciders if decided is not None}
+        self.order = (*(k for k in order if k in deciding), *(k for k in order if k not in deciding))
         conditionals = []
         self._posteriors: dict[int, Betas] = {}
         total = np.zeros((table.n_cells, 3))
-        for vertex, masks in Growth(part or table, progress).conditionals(self.order):
+        for vertex, masks in Growth(part or table, progress, scores).conditionals(self.order):
             conditional, fitted = fitted_conditional(table, vertex, masks)
             conditionals.append(conditional)
             if part is None:
@@ -231,16 +240,22 @@ class BackoffNetwork(_Backoff):
         table = self.table
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32)
         for conditional in self.conditionals:
-            codes = uniform_siblings(table, conditional.vertex, drawn, rng)
-            undecided = np.ones(n_records, dtype=bool)
+            key = int(table.vertex_key[conditional.vertex])
+            somebody = np.flatnonzero(self._has_somebody(key, drawn))
+            codes = uniform_siblings(table, conditional.vertex, drawn[somebody], rng)
+            undecided = np.ones(len(somebody), dtype=bool)
             for context in reversed(conditional.contexts):
                 rows = np.flatnonzero(undecided)
-                value, taken = draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
+                value, taken = draw_in_context(table, context, conditional.vertex, drawn[somebody[rows]], rng)
                 codes[rows[taken]] = value[taken]
                 undecided[rows[taken]] = False
-            key = int(table.vertex_key[conditional.vertex])
-            drawn[:, key] = table.first_level(conditional.vertex)[codes]
+            drawn[somebody, key] = table.first_level(conditional.vertex)[codes]
         return drawn
+
+    def _has_somebody(self, key: int, drawn: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Whether somebody has a value of a key, by what was drawn before it."""
+        decided = self.table.deciders[key]
+        return np.ones(len(drawn), dtype=bool) if decided is None else np.asarray(drawn[:, decided[0]] >= decided[1])
 
     def sample_counts(self, n_records: int, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Draw records by the same rules, as cells and the number of records in each.
@@ -250,7 +265,10 @@ class BackoffNetwork(_Backoff):
         table = self.table
         drawn, counts = np.zeros((1, table.n_keys), dtype=np.int32), np.array([n_records])
         for conditional in self.conditionals:
-            vertex, waiting, parts = conditional.vertex, counts.copy(), []
+            vertex = conditional.vertex
+            nobody = np.flatnonzero(~self._has_somebody(int(table.vertex_key[vertex]), drawn))
+            waiting, parts = counts.copy(), [(nobody, np.zeros(len(nobody), dtype=np.int32), counts[nobody])]
+            waiting[nobody] = 0
             for context in reversed(conditional.contexts):
                 rows = np.flatnonzero(waiting)
                 place, code, number = split_in_context(table, context, vertex, drawn[rows], waiting[rows], rng)
@@ -307,8 +325,8 @@ class BackoffModel(_Backoff):
         in the cell makes those networks more credible that expect it there. Weighing them by how much they do would add the whole
         variance, weighing them equally nothing; but they have already counted that record.
         """
-        found = self._averaged(cells)
-        return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
+        moments = self._averaged(cells)
+        return LogMoments(moments.mean_log, moments.variance_log, moments.error if len(self.networks) > 1 else None)
 
     def with_last(self, keys: Sequence[int]) -> BackoffModel:
         """An average of two networks that predict these keys from all others."""
@@ -318,17 +336,19 @@ class BackoffModel(_Backoff):
         if cells is None:
             return self._at_cells
         # Mean and posterior are often requested for the same cells, one after the other.
-        asked, found = self._last
+        asked, moments = self._last
         if asked is not cells:
-            found = _average([member.log_moment_rows(cells) for member in self.networks])
-            self._last = (cells, found)
-        return found
+            moments = _average([member.log_moment_rows(cells) for member in self.networks])
+            self._last = (cells, moments)
+        return moments
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row per draw, each from a network chosen at random, about the mean of the posterior."""
         shares = rng.multinomial(n_draws, self.weights)
         calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
-        return np.concatenate(on_all_cores(BackoffNetwork.draws, calls)) + self._averaged(cells).raised
+        occupied = self.table.marginals.positions(self.table.all_keys, cells)
+        raised = self._averaged(cells).raised if (occupied < 0).any() else self._at_cells.raised[occupied]
+        return np.concatenate(on_all_cores(BackoffNetwork.draws, calls)) + raised
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """The logarithm of the mean probability over the networks."""
@@ -354,7 +374,7 @@ class BackoffModel(_Backoff):
 
 def _average(rows: Sequence[Floats]) -> _Moments:
     """Moments of the mean probability of several networks, from the moments of each."""
-    found = _Moments(*(np.empty(len(rows[0])) for _ in range(5)))
+    moments = _Moments(*(np.empty(len(rows[0])) for _ in range(5)))
 
     def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, error: Floats, raised: Floats, *parts: Floats) -> None:
         logs = np.stack([part[:, 0] for part in parts])
@@ -370,8 +390,8 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         else:
             error[:] = 0.0
 
-    in_parts(average, *found, *rows)
-    return found
+    in_parts(average, *moments, *rows)
+    return moments
 
 
 def _error_of_mean(logs: Floats) -> Floats:
@@ -408,7 +428,8 @@ def fit_backoff(
         n_orders = N_ORDERS if table.n_cells <= many_cells else N_ORDERS // 2
     orders = random_orders(table.keys, n_orders, np.random.default_rng(seed))
     finer = with_answered(table)
-    fit = partial(BackoffNetwork, part=_thinned(finer, many_cells, seed), progress=progress)
+    scores: Scores = {}
+    fit = partial(BackoffNetwork, part=_thinned(finer, many_cells, seed), scores=scores, progress=progress)
     return BackoffModel(on_all_cores(fit, [(finer, order) for order in orders]), table)
 
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell.graph.masks import single
-from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Floats, Rows, Tally, n_values, parent_of
-from rarecell.model.drawing import draw_within, split_within
+from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, CountedRows, Floats, Tally, n_values, parent_of
+from rarecell.model.random_draws import draw_within, split_within
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -79,11 +79,16 @@ def fitted_conditional(
     4. The mean and variance of the posterior follow from those in the shorter context.
     """
     longest = (masks[-1] if masks else 0) | single(vertex)
-    rows = Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
+    level_rows, counts = table.marginals.level_rows(longest), table.marginals.counts(longest)
+    key = int(table.vertex_key[vertex])
+    taken = None if table.deciders[key] is None else np.flatnonzero(level_rows[:, key])
+    if taken is not None:
+        level_rows, counts, n_pairs = np.asfortranarray(level_rows[taken]), counts[taken], len(counts)
+    rows = CountedRows(table, level_rows, counts)
     before = rows.codes(vertex)
     betas = Betas.uniform(n_values(table, vertex))
     left_out = betas.mean
-    found: list[Context] = []
+    fitted: list[Context] = []
     for place, mask in enumerate(masks):
         if place == 0:
             given, pairs = rows.start(vertex, parent_of(table, vertex))
@@ -95,15 +100,22 @@ def fitted_conditional(
         betas, left_out = betas.at(shorter), left_out[shorter]
         if contexts is None:
             _, *weight = kernels.best_weight(*tally, left_out, STRENGTHS, POWERS, DISCOUNTS)
-            found.append(Context(mask, *weight))
+            fitted.append(Context(mask, *weight))
             one_less = np.empty(len(left_out))
             kernels.leave_one_out(*tally, left_out, *weight, one_less)
             left_out = one_less
         else:
-            found.append(contexts[place])
-        betas = betas.given(tally, found[-1])
+            fitted.append(contexts[place])
+        betas = betas.given(tally, fitted[-1])
         before = pairs.of_row
-    return Conditional(vertex, tuple(found)), betas.at(before)
+    posterior = betas.at(before)
+    if taken is not None:
+        # Nobody's value is certain where nobody is.
+        whole = Betas(np.ones(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs))
+        for part, value in zip(whole, posterior, strict=True):
+            part[taken] = value
+        posterior = whole
+    return Conditional(vertex, tuple(fitted)), posterior
 
 
 def tally_at(table: ContingencyTable, context: Context, vertex: int, cells: NDArray[np.int32]) -> Tally:
@@ -112,10 +124,18 @@ def tally_at(table: ContingencyTable, context: Context, vertex: int, cells: NDAr
     of_pair = marginals.lookup(context.mask | single(vertex), cells).astype(np.float64)
     at = marginals.positions(context.mask, cells)
     of_context = np.where(at >= 0, marginals.counts(context.mask)[at], 0).astype(np.float64)
+    key = int(table.vertex_key[vertex])
+    n_nobody = np.zeros(len(cells))
+    if table.deciders[key] is not None:
+        if not context.mask & table.chain_masks[key]:
+            nobody = np.array(cells, order="F")
+            nobody[:, key] = 0
+            n_nobody = marginals.lookup(context.mask | single(vertex), nobody).astype(np.float64)
+        # Where nobody is, the context says nothing: the value is certain.
+        of_context = np.where(cells[:, key] > 0, of_context - n_nobody, 0.0)
     n_seen = np.zeros(len(cells))
     if context.discount > 0.0:
-        context_of_pair = marginals.positions(context.mask, marginals.level_rows(context.mask | single(vertex)))
-        n_seen = np.where(at >= 0, np.bincount(context_of_pair)[at], 0).astype(np.float64)
+        n_seen = np.where(at >= 0, marginals.n_values_in(context.mask, vertex)[at], 0).astype(np.float64) - (n_nobody > 0.0)
     return Tally(of_pair, of_context, n_seen)
 
 
@@ -129,7 +149,8 @@ def uniform_siblings(
     parent = parent_of(table, vertex)
     n_levels = int(table.vertex_levels[vertex])
     if parent is None:
-        return rng.integers(0, n_levels, len(drawn)).astype(np.int32)
+        first = int(table.deciders[int(table.vertex_key[vertex])] is not None)
+        return rng.integers(first, n_levels, len(drawn)).astype(np.int32)
     group = table.level_codes(parent)[table.first_level(vertex)]
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
@@ -144,7 +165,7 @@ def draw_in_context(
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """A value for each record, drawn by the counts in its context, and whether it is taken rather than left to a shorter context.
 
-    A value seen n_v times among n is drawn with probability n_v/n and taken with probability n/(n+w)·(1 − d/n_v), for the weight
+    All of them are records of somebody. A value seen n_v times among n is drawn with probability n_v/n and taken with probability n/(n+w)·(1 − d/n_v), for the weight
     w of the shorter context and the discount d.
     """
     marginals = table.marginals
@@ -152,12 +173,21 @@ def draw_in_context(
     representative = np.zeros(len(pair.counts), dtype=np.int64)
     representative[pair.position] = np.arange(table.n_cells)
     at = marginals.positions(context.mask, drawn)
-    n_there = np.where(at >= 0, given.counts[at], 0).astype(np.float64)
+    counts, group = _of_somebody(table, vertex, pair.counts, representative), given.position[representative]
+    n_there = np.where(at >= 0, np.bincount(group, weights=counts)[at], 0.0)
     # Where the context does not occur, the drawn value is never taken.
-    picked = draw_within(pair.counts, given.position[representative], np.maximum(at, 0), rng)
+    picked = draw_within(counts, group, np.maximum(at, 0), rng)
     share = n_there * (1.0 - context.discount / pair.counts[picked])
     is_taken = rng.random(len(drawn)) * (n_there + context.weight(n_there)) < share
     return table.vertex_codes(vertex)[representative[picked]], is_taken
+
+
+def _of_somebody(
+    table: ContingencyTable, vertex: int, counts: NDArray[np.int64], representative: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The counts of pairs, given a cell of each; 0 for a pair in which nobody has a value of the vertex."""
+    key = int(table.vertex_key[vertex])
+    return counts if table.deciders[key] is None else np.where(table.cells[representative, key] > 0, counts, 0)
 
 
 # Many records are drawn by counts: those that agree so far are divided among the values together.
@@ -175,8 +205,9 @@ def split_among_siblings(
             codes.astype(np.int64)
             for codes in (table.level_codes(parent)[table.first_level(vertex)], table.map_cells(drawn, parent))
         )
-    place, code, times = split_within(np.ones(n_levels), group, of_record, number, rng)
-    return place, code.astype(np.int32), times
+    possible = np.arange(int(parent is None and table.deciders[int(table.vertex_key[vertex])] is not None), n_levels)
+    place, member, times = split_within(np.ones(len(possible)), group[possible], of_record, number, rng)
+    return place, possible[member].astype(np.int32), times
 
 
 def split_in_context(
@@ -193,11 +224,12 @@ def split_in_context(
     representative = np.zeros(len(pair.counts), dtype=np.int64)
     representative[pair.position] = np.arange(table.n_cells)
     at = marginals.positions(context.mask, drawn)
-    occurring = np.flatnonzero(at >= 0)
-    place, picked, times = split_within(
-        pair.counts, given.position[representative], at[occurring].astype(np.int64), number[occurring], rng
-    )
-    n_there = given.counts[at[occurring[place]]].astype(np.float64)
+    of_somebody, group = _of_somebody(table, vertex, pair.counts, representative), given.position[representative]
+    in_context = np.bincount(group, weights=of_somebody).astype(np.float64)
+    occurring = np.flatnonzero((at >= 0) & (in_context[at] > 0.0))
+    real = np.flatnonzero(of_somebody)
+    place, member, times = split_within(of_somebody[real], group[real], at[occurring].astype(np.int64), number[occurring], rng)
+    picked, n_there = real[member], in_context[at[occurring[place]]]
     share = n_there * (1.0 - context.discount / pair.counts[picked]) / (n_there + context.weight(n_there))
     taken = rng.binomial(times, np.clip(share, 0.0, 1.0))
     kept = np.flatnonzero(taken)

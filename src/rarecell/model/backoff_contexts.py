@@ -61,7 +61,7 @@ class Context:
         return np.asarray(self.strength * n_records**self.power)
 
 
-class Groups(NamedTuple):
+class RowGroups(NamedTuple):
     """The group of each row, and the number of groups."""
 
     of_row: NDArray[np.int32]
@@ -76,7 +76,7 @@ class Tally(NamedTuple):
     n_values: Floats
 
 
-class Rows:
+class CountedRows:
     """Rows of key codes with their counts, to be grouped by the values of vertices."""
 
     def __init__(self, table: ContingencyTable, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
@@ -89,24 +89,26 @@ class Rows:
         self._codes: dict[int, NDArray[np.int32]] = {}
 
     def codes(self, vertex: int) -> NDArray[np.int32]:
-        found = self._codes.get(vertex)
-        if found is None:
-            found = self._codes[vertex] = np.ascontiguousarray(self.table.map_cells(self.rows, vertex))
-        return found
+        codes = self._codes.get(vertex)
+        if codes is None:
+            codes = self._codes[vertex] = np.ascontiguousarray(self.table.map_cells(self.rows, vertex))
+        return codes
 
-    def start(self, vertex: int, parent: int | None) -> tuple[Groups, Groups]:
+    def start(self, vertex: int, parent: int | None) -> tuple[RowGroups, RowGroups]:
         """The groups of the shortest context of a vertex, and its pairs."""
-        everyone = Groups(np.zeros(len(self.rows), dtype=np.int32), 1)
+        everyone = RowGroups(np.zeros(len(self.rows), dtype=np.int32), 1)
         contexts = everyone if parent is None else self.refined(everyone, parent)
         return contexts, self.refined(contexts, vertex)
 
-    def refined(self, groups: Groups, vertex: int) -> Groups:
-        found = np.empty(len(self.rows), dtype=np.int32)
+    def refined(self, groups: RowGroups, vertex: int) -> RowGroups:
+        group_of_row = np.empty(len(self.rows), dtype=np.int32)
         n_levels = int(self.table.vertex_levels[vertex])
-        n_found = kernels.refine(groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, found)
-        return Groups(found, n_found)
+        n_groups = kernels.refine(
+            groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, group_of_row
+        )
+        return RowGroups(group_of_row, n_groups)
 
-    def tally(self, contexts: Groups, pairs: Groups) -> tuple[Tally, NDArray[np.int64]]:
+    def tally(self, contexts: RowGroups, pairs: RowGroups) -> tuple[Tally, NDArray[np.int64]]:
         """The counts of each pair, and its first row."""
         of_pair, of_context, n_values, first = kernels.tally(
             pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts
@@ -114,38 +116,59 @@ class Rows:
         return Tally(of_pair, of_context, n_values), first
 
 
-class Growth:
-    """Chooses the contexts of every vertex."""
+Scores = dict[tuple[tuple[int, ...], int], float]
+"""Leave-one-out likelihood of a vertex, given the contexts that it was predicted from so far, if one more vertex is added to them."""
 
-    def __init__(self, table: ContingencyTable, progress: Progress) -> None:
+
+class Growth:
+    """Chooses the contexts of every vertex.
+
+    ``scores`` remembers how much each next context helps, which does not depend on the order of the keys: networks of the same table
+    that share it compute it once.
+    """
+
+    def __init__(self, table: ContingencyTable, progress: Progress, scores: Scores | None = None) -> None:
         self.table = table
         self.progress = progress
-        self.rows = Rows(table, table.cells, table.counts)
+        self._scores: Scores = {} if scores is None else scores
+        self._rows: dict[tuple[int, int] | None, CountedRows] = {}
+
+    def _rows_of(self, key: int) -> CountedRows:
+        """The cells in which somebody has a value of a key: nobody's is certain and need not be predicted."""
+        decided = self.table.deciders[key]
+        if decided not in self._rows:
+            cells, counts = self.table.cells, self.table.counts
+            if decided is not None:
+                taken = np.flatnonzero(cells[:, decided[0]] >= decided[1])
+                cells, counts = np.asfortranarray(cells[taken]), counts[taken]
+            self._rows[decided] = CountedRows(self.table, cells, counts)
+        return self._rows[decided]
 
     def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
         """The vertices in the order of prediction, each with the masks of its contexts, shortest first."""
-        found: list[tuple[int, tuple[int, ...]]] = []
+        conditionals: list[tuple[int, tuple[int, ...]]] = []
         for place, key in enumerate(order):
             chain = self.table.chains[key]
             for step, vertex in enumerate(chain):
                 parent = chain[step - 1] if step else None
                 checkpoint(self.progress, "fitting back-off networks")
                 if step and (n_siblings(self.table, vertex) == 1).all():
-                    found.append((vertex, ()))
+                    conditionals.append((vertex, ()))
                     continue
-                found.append((vertex, self._contexts(vertex, parent, order[:place])))
-        return found
+                conditionals.append((vertex, self._contexts(vertex, parent, order[:place])))
+        return conditionals
 
     def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
-        contexts, pairs = self.rows.start(vertex, parent)
+        rows = self._rows_of(int(self.table.vertex_key[vertex]))
+        contexts, pairs = rows.start(vertex, parent)
         of_value = 1.0 / n_values(self.table, vertex)
         mask = 0 if parent is None else single(parent)
         masks = [mask]
         reached = dict.fromkeys(earlier, 0)
-        score, shorter = self._shrunk(contexts, pairs, of_value, self.rows.codes(vertex))
+        score, shorter = self._shrunk(rows, contexts, pairs, of_value, rows.codes(vertex))
         partners = list(earlier)
         while partners:
-            tried = self._tried(contexts, pairs, shorter, reached, partners)
+            tried = self._tried((vertex, *masks), rows, contexts, pairs, shorter, reached, partners)
             # A gain of 1 pays for fitting the strength, the logarithm for having chosen among so many.
             if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
                 break
@@ -160,24 +183,28 @@ class Growth:
             mask |= single(chain[level - 1])
             masks.append(mask)
             before = pairs.of_row
-            contexts = self.rows.refined(contexts, chain[level - 1])
-            pairs = self.rows.refined(pairs, chain[level - 1])
-            score, shorter = self._shrunk(contexts, pairs, shorter, before)
+            contexts = rows.refined(contexts, chain[level - 1])
+            pairs = rows.refined(pairs, chain[level - 1])
+            score, shorter = self._shrunk(rows, contexts, pairs, shorter, before)
         return tuple(masks)
 
-    def _shrunk(self, contexts: Groups, pairs: Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
+    def _shrunk(
+        self, rows: CountedRows, contexts: RowGroups, pairs: RowGroups, shorter: Floats, before: NDArray[np.int32]
+    ) -> tuple[float, Floats]:
         """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is the shorter pair of each row."""
-        tally, first = self.rows.tally(contexts, pairs)
+        tally, first = rows.tally(contexts, pairs)
         of_shorter = shorter[before[first]]
         _, *weight = kernels.best_weight(*tally, of_shorter, STRENGTHS, POWERS, DISCOUNTS)
-        found = np.empty(len(first))
-        score = kernels.leave_one_out(*tally, of_shorter, *weight, found)
-        return float(score), found
+        probability = np.empty(len(first))
+        score = kernels.leave_one_out(*tally, of_shorter, *weight, probability)
+        return float(score), probability
 
     def _tried(
         self,
-        contexts: Groups,
-        pairs: Groups,
+        so_far: tuple[int, ...],
+        rows: CountedRows,
+        contexts: RowGroups,
+        pairs: RowGroups,
         shorter: Floats,
         reached: dict[int, int],
         partners: Sequence[int],
@@ -188,11 +215,14 @@ class Growth:
             chain = self.table.chains[key]
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
                 finer = chain[level - 1]
-                tally, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
-                of_shorter = shorter[pairs.of_row[first]]
-                score = kernels.best_weight(*tally, of_shorter, TRIED_STRENGTHS, POWERS[:1], TRIED_DISCOUNTS)[0]
-                tried.append((float(score), key, level))
-        return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
+                score = self._scores.get((so_far, finer))
+                if score is None:
+                    tally, first = rows.tally(rows.refined(contexts, finer), rows.refined(pairs, finer))
+                    of_shorter = shorter[pairs.of_row[first]]
+                    score = float(kernels.best_weight(*tally, of_shorter, TRIED_STRENGTHS, POWERS[:1], TRIED_DISCOUNTS)[0])
+                    self._scores[so_far, finer] = score
+                tried.append((score, key, level))
+        return sorted(tried, key=lambda context: (-context[0], context[1], context[2]))
 
 
 def parent_of(table: ContingencyTable, vertex: int) -> int | None:
@@ -205,7 +235,11 @@ def n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
     """For each code of a vertex, the number of codes in the same group of the next coarser vertex."""
     parent = parent_of(table, vertex)
     if parent is None:
-        return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
+        number = np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
+        if table.deciders[int(table.vertex_key[vertex])] is not None:
+            number -= 1
+            number[0] = 1
+        return number
     group = table.level_codes(parent)[table.first_level(vertex)]
     return np.asarray(np.bincount(group)[group])
 

@@ -19,11 +19,10 @@ from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import holds
 from rarecell.machine.solving import minimum
-from rarecell.model.cells import cells_that_agree
-from rarecell.model.drawing import draw_within, log_gamma_draws
 from rarecell.model.protocol import PluggedIn, Uncertainty
+from rarecell.model.random_draws import draw_within, log_gamma_draws
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.marginals import Marginals
+from rarecell.table.marginals import Marginals, cells_that_agree
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson
@@ -183,8 +182,8 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
             masks += table.chain_masks
             try:
                 graph = ChordalGraph.from_clique_masks(table.n_vertices, masks)
-            except NotChordal as found:
-                raise NotChordal.with_cycle([table.vertex_names[int(str(v))] for v in found.cycle]) from None
+            except NotChordal as problem:
+                raise NotChordal.with_cycle([table.vertex_names[int(str(v))] for v in problem.cycle]) from None
         if graph.n_vertices != table.n_vertices:
             raise KeyMismatch.between(table.vertex_names, [f"vertex {v}" for v in range(graph.n_vertices)])
         self.table = table

@@ -15,11 +15,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.walk import Layout, walk
+from rarecell._kernels.walk import FactorLayout, walk
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
 from rarecell.machine.threads import n_cores
-from rarecell.model.drawing import draw_within
+from rarecell.model.random_draws import draw_within
 
 CELLS_PER_THREAD = 500_000
 """A clique is divided among threads only if each thread gets at least this many cells."""
@@ -33,7 +33,7 @@ class _Clique:
     factors, then one message per separator.
     """
 
-    layout: Layout
+    layout: FactorLayout
     source: NDArray[np.int64]
     own: NDArray[np.int64]
     n_cells: int
@@ -119,7 +119,7 @@ class FactorTree:
         first = [
             np.array([sum(kind < (is_vector, d) for kind in kinds) for d in range(vector + 1)]) for is_vector in (False, True)
         ]
-        layout = Layout(np.array(levels), first[0], first[1], np.array(offsets, dtype=np.int64), stride)
+        layout = FactorLayout(np.array(levels), first[0], first[1], np.array(offsets, dtype=np.int64), stride)
         joined = np.concatenate(source) if source else np.zeros(0, dtype=np.int64)
         is_own = joined < start[len(self.scopes)]
         return _Clique(layout, joined, np.flatnonzero(is_own), math.prod(levels))
@@ -132,20 +132,20 @@ class FactorTree:
            marginal on their separator, divided by the message of the child.
         """
         log_sum, tables = self._collected(log_tables)
-        found = np.zeros(int(self.start[-1]))
+        shares = np.zeros(int(self.start[-1]))
         for c in range(len(self.cliques)):
             total, sums = self._walk(c, tables)
             if c == 0:
                 log_sum += math.log(total)
             clique = self.cliques[c]
             own = clique.source[clique.own]
-            found[own] = sums[own] / total
+            shares[own] = sums[own] / total
             for child in range(c + 1, len(self.cliques)):
                 if self.parents[child] == c:
                     here = self._message(child)
                     said = tables[here]
                     tables[here] = np.divide(sums[here] / total, said, out=np.zeros_like(said), where=said > 0)
-        return log_sum, found
+        return log_sum, shares
 
     def _collected(self, log_tables: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """The logarithm of the scale taken out, and the tables with the message of each clique to its parent."""

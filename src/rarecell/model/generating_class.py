@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import TooLarge, UnknownChoice
-from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
+from rarecell.graph.chordal import ChordalGraph, least_fill, neighbours_of_cliques
 from rarecell.graph.masks import in_canonical_order, mask_of, single
-from rarecell.graph.triangulation import least_fill
 from rarecell.table.contingency import ContingencyTable
 
 NAMED_CLASSES = {"all two-way": 2, "all three-way": 3}

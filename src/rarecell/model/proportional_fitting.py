@@ -30,7 +30,7 @@ from rarecell._kernels.fitting import dot
 from rarecell.errors import NotConverged, TooLarge
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import each_member, holds, members, single
-from rarecell.model.drawing import draw_within
+from rarecell.model.random_draws import draw_within
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
@@ -258,11 +258,11 @@ class JunctionTreeFit:
         def is_close(_: float, gradient: NDArray[np.float64]) -> bool:
             return bool(np.abs(gradient / unit).max() < tolerance / 2)
 
-        found = minimise(loss, self.log_factor / unit, max_calls=max_steps, is_done=is_close)
-        self.log_factor[:] = found.point * unit
+        optimum = minimise(loss, self.log_factor / unit, max_calls=max_steps, is_done=is_close)
+        self.log_factor[:] = optimum.point * unit
         # The tables add up to the number of records, and so must the products of the factors.
         self.log_factor[self.start[0] : self.start[1]] -= self._load(self.log_factor) - np.log(total)
-        return found.calls
+        return optimum.calls
 
     # ------------------------------------------------------------------ drawing
 

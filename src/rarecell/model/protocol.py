@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.fitting import dot
 from rarecell.errors import TooLarge
-from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
+from rarecell.graph.chordal import ChordalGraph, least_fill, neighbours_of_cliques
 from rarecell.graph.masks import each_member, mask_of, single
-from rarecell.graph.triangulation import least_fill
 from rarecell.model.factor_tree import FactorTree
 from rarecell.model.generating_class import maximal_sets
 from rarecell.model.proportional_fitting import minimise
@@ -212,7 +211,7 @@ class _Fit:
 
     def __init__(self, marginals: Marginals, vertex_sets: Sequence[tuple[int, ...]]) -> None:
         self.marginals = marginals
-        self.interactions = Interactions(marginals, vertex_sets)
+        self.interactions = InteractionTerms(marginals, vertex_sets)
         if self.interactions.n_parameters > MOST_PARAMETERS:
             raise TooLarge(
                 f"The interactions have {self.interactions.n_parameters:,} parameters, more than {MOST_PARAMETERS:,}. "
@@ -272,8 +271,8 @@ class _Fit:
             gradient = terms.gathered(total * share - terms.counts) + weighted
             return value, gradient * unit
 
-        found = minimise(loss, self.parameters / unit, max_calls=max_calls, is_done=lambda _, g: dot(g, g) < closeness)
-        self.parameters = found.point * unit
+        optimum = minimise(loss, self.parameters / unit, max_calls=max_calls, is_done=lambda _, g: dot(g, g) < closeness)
+        self.parameters = optimum.point * unit
         self.expected = self._expected()
 
 
@@ -341,7 +340,7 @@ class Term:
     n_parameters: int
 
 
-class Interactions:
+class InteractionTerms:
     """Main effects of all keys and a list of terms, as one vector of parameters.
 
     Attributes
@@ -363,8 +362,8 @@ class Interactions:
         table = marginals.table
         self.table = table
         self.levels = [c.n_levels for c in table.categories]
-        wanted = list(vertex_sets)
-        keys_of = [tuple(sorted(int(table.vertex_key[v]) for v in vertices)) for vertices in wanted]
+        chosen = list(vertex_sets)
+        keys_of = [tuple(sorted(int(table.vertex_key[v]) for v in vertices)) for vertices in chosen]
         self.scopes: list[tuple[int, ...]] = [(k,) for k in range(table.n_keys)]
         self.scopes += sorted(set(keys_of), key=lambda keys: (len(keys), keys))
         position = {keys: s for s, keys in enumerate(self.scopes)}
@@ -373,7 +372,7 @@ class Interactions:
         self.n_main = int(self.start[table.n_keys])
         self.counts: Vector = np.concatenate([full_marginal(marginals, keys) for keys in self.scopes])
         self.terms = [
-            _term(table, v, position[k]) for v, k in sorted(zip(wanted, keys_of, strict=True), key=lambda pair: position[pair[1]])
+            _term(table, v, position[k]) for v, k in sorted(zip(chosen, keys_of, strict=True), key=lambda pair: position[pair[1]])
         ]
         self.first: NDArray[np.int64] = self.n_main + np.cumsum([0, *(term.n_parameters for term in self.terms)])
 
@@ -383,22 +382,22 @@ class Interactions:
 
     def log_tables(self, parameters: Vector) -> Vector:
         """The logarithm of each table: the sum of its terms."""
-        found = np.zeros(int(self.start[-1]))
-        found[: self.n_main] = parameters[: self.n_main]
+        tables = np.zeros(int(self.start[-1]))
+        tables[: self.n_main] = parameters[: self.n_main]
         for term, first in zip(self.terms, self.first, strict=False):
-            found[self.start[term.scope] : self.start[term.scope + 1]] += parameters[first + term.parameter_of_cell]
-        return found
+            tables[self.start[term.scope] : self.start[term.scope + 1]] += parameters[first + term.parameter_of_cell]
+        return tables
 
     def gathered(self, tables: Vector) -> Vector:
         """For each parameter, the sum of the table entries that belong to it: the transpose of :meth:`log_tables`."""
-        found = np.zeros(self.n_parameters)
-        found[: self.n_main] = tables[: self.n_main]
+        sums = np.zeros(self.n_parameters)
+        sums[: self.n_main] = tables[: self.n_main]
         for term, first in zip(self.terms, self.first, strict=False):
             part = tables[self.start[term.scope] : self.start[term.scope + 1]]
-            found[first : first + term.n_parameters] = np.bincount(
+            sums[first : first + term.n_parameters] = np.bincount(
                 term.parameter_of_cell, weights=part, minlength=term.n_parameters
             )
-        return found
+        return sums
 
     def spread(self, values: Sequence[float] | Vector, *, main: float) -> Vector:
         """The value of each term repeated for its parameters; ``main`` for the main effects."""
@@ -428,11 +427,11 @@ def resolutions(table: ContingencyTable, keys: Sequence[int]) -> list[tuple[int,
 def full_marginal(marginals: Marginals, keys: Sequence[int]) -> Vector:
     """Counts of all cells of some keys, including empty ones, as a flat array in which the last key varies fastest."""
     mask = mask_of(keys)
-    found = np.zeros(math.prod(marginals.table.categories[k].n_levels for k in keys))
+    counts = np.zeros(math.prod(marginals.table.categories[k].n_levels for k in keys))
     marginal = marginals.project(mask)
     assert marginal.keys is not None, "a marginal that is stored in full can be numbered"
-    found[marginal.keys] = marginal.counts
-    return found
+    counts[marginal.keys] = marginal.counts
+    return counts
 
 
 def _term(table: ContingencyTable, vertices: tuple[int, ...], scope: int) -> Term:

@@ -48,11 +48,11 @@ def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
         pairs = pairs[is_given[pairs[:, 0]]]
         twice = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
         if len(twice):
-            (area, one), (_, other) = pairs[twice[0]].tolist(), pairs[twice[0] + 1].tolist()
+            (area, coarser), (_, second_coarser) = pairs[twice[0]].tolist(), pairs[twice[0] + 1].tolist()
             labels = table.categories[c].shown
             raise BadInput(
-                f"The areas do not nest: {fine} '{table.categories[f].shown[area]}' lies in {coarse} '{labels[one]}' and in "
-                f"'{labels[other]}'. Give the areas from coarse to fine, or correct the data"
+                f"The areas do not nest: {fine} '{table.categories[f].shown[area]}' lies in {coarse} '{labels[coarser]}' and in "
+                f"'{labels[second_coarser]}'. Give the areas from coarse to fine, or correct the data"
                 + (f" ({len(twice):,} such cases)." if len(twice) > 1 else ".")
             )
 
@@ -125,12 +125,12 @@ def area_levels(
 
 def finest_safe(levels: Sequence[AreaLevelSummary]) -> AreaLevelSummary | None:
     """The finest level such that no record is above the threshold there or at any coarser level; None if there is none."""
-    found = None
+    finest = None
     for level in levels:
         if level.above_threshold:
             break
-        found = level
-    return found
+        finest = level
+    return finest
 
 
 def _level_of(

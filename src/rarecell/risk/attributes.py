@@ -128,29 +128,36 @@ class Groups:
         return self._counted(self.keys, cells, sensitive, new_value, self.counts[chosen])
 
     @cached_property
-    def banded(self) -> Groups:
-        """The same groups, with a numeric column of many values cut into bands with about the same number of records."""
+    def band_of_value(self) -> Integers:
+        """The band of each value: numbers of many values are cut into bands with about the same number of records, others stay apart."""
         levels = self.sensitive.levels
         known = len(levels) - self.sensitive.has_missing
         if known <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in levels[:known]):
-            return self
+            return np.arange(len(levels))
         total = np.bincount(self.value, weights=self.counts, minlength=len(levels)).astype(np.int64)[:known]
         before = np.cumsum(total) - total
         # A value goes into the band of the middle one of its records, so equal values stay together.
         band = (2 * before + total) * MOST_VALUES // (2 * max(1, int(total.sum())))
-        used, new_value = np.unique(band, return_inverse=True)
+        used, of_value = np.unique(band, return_inverse=True)
+        return np.append(of_value, len(used)) if self.sensitive.has_missing else np.asarray(of_value)
+
+    @cached_property
+    def banded(self) -> Groups:
+        """The same groups with every value as its band."""
+        levels, band = self.sensitive.levels, self.band_of_value
+        if band[-1] == len(band) - 1:
+            return self
+        known = len(levels) - self.sensitive.has_missing
         labels = []
-        for b in range(len(used)):
-            members = np.flatnonzero(new_value == b)
+        for b in range(int(band[known - 1]) + 1):
+            members = np.flatnonzero(band[:known] == b)
             first, last = levels[members[0]], levels[members[-1]]
             labels.append(f"{first}" if first == last else between(f"{first}", f"{last}"))
-        if self.sensitive.has_missing:
-            new_value = np.append(new_value, len(used))
         merged = Categories(
             self.sensitive.key, (*labels, *((None,) if self.sensitive.has_missing else ())), self.sensitive.is_ordered
         )
         cells = np.asfortranarray(self.cells[self.group])
-        return self._counted(self.keys, cells, merged, new_value[self.value], self.counts)
+        return self._counted(self.keys, cells, merged, band[self.value], self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +198,7 @@ class AttributeRisk:
     entropy: Floats = field(repr=False)
     closeness: Floats = field(repr=False)
     is_ordered: bool
-    right: Integers = field(repr=False)
+    right: Integers | Floats = field(repr=False)
     right_from_file: int
     groups_as_read: Groups = field(repr=False)
 
@@ -256,16 +263,16 @@ class AttributeRisk:
 
     def named(self, most: int = 20) -> list[Json]:
         """Homogeneous groups of two or more records, largest first, with their values: for internal use only."""
-        found = np.flatnonzero(self.is_homogeneous & (self.size > 1))
-        found = found[np.lexsort((found, -self.size[found]))][:most]
-        first = np.searchsorted(self.groups.group, found)
+        homogeneous = np.flatnonzero(self.is_homogeneous & (self.size > 1))
+        homogeneous = homogeneous[np.lexsort((homogeneous, -self.size[homogeneous]))][:most]
+        first = np.searchsorted(self.groups.group, homogeneous)
         return [
             {
                 "values": {c.key: c.shown[code] for c, code in zip(self.groups.keys, self.groups.cells[g].tolist(), strict=True)},
                 "value": self.groups.sensitive.shown[self.groups.value[at]],
                 "records": int(self.size[g]),
             }
-            for g, at in zip(found.tolist(), first.tolist(), strict=True)
+            for g, at in zip(homogeneous.tolist(), first.tolist(), strict=True)
         ]
 
     def summary(self, risk: RecordRisk | None = None) -> AttributeSummary:
@@ -357,16 +364,16 @@ class AttributeLimits:
 
     def failing(self, risk: AttributeRisk) -> NDArray[np.bool_]:
         """Groups whose values have to go; none if the file is within the limits."""
-        found = np.zeros(len(risk.size), dtype=bool)
+        fails = np.zeros(len(risk.size), dtype=bool)
         holds_values = risk.known > 0
         if self.l_diversity is not None:
-            found |= holds_values & (risk.distinct < self.l_diversity)
+            fails |= holds_values & (risk.distinct < self.l_diversity)
         if self.t_closeness is not None:
             # Sums of shares are exact to about 1e-15.
-            found |= holds_values & (np.nan_to_num(risk.closeness) > self.t_closeness + 1e-12)
-        if self.max_guess_gain is not None and not found.any() and risk.guess_gain > self.max_guess_gain:
-            found[_most_telling(risk, self.max_guess_gain)] = True
-        return found
+            fails |= holds_values & (np.nan_to_num(risk.closeness) > self.t_closeness + 1e-12)
+        if self.max_guess_gain is not None and not fails.any() and risk.guess_gain > self.max_guess_gain:
+            fails[_most_telling(risk, self.max_guess_gain)] = True
+        return fails
 
 
 def _most_telling(risk: AttributeRisk, limit: float) -> Integers:
@@ -387,8 +394,31 @@ def _most_telling(risk: AttributeRisk, limit: float) -> Integers:
     return np.asarray(order[: int(is_enough.argmax()) + 1])
 
 
-def groups_within(groups: Groups, limits: AttributeLimits) -> NDArray[np.bool_]:
+def right_in_truth(groups: Groups, group: Integers, true_value: Integers) -> Floats:
+    """Probability that a guess is right about each of some people, given a released group of each and their true values.
+
+    Whoever finds a group names its most frequent value, one of them at random where there are several. ``group`` is −1 for people whose
+    group is not in the file: nobody guesses about them. A person without a true value is never guessed right.
+    """
+    seen, band = groups.banded, groups.band_of_value
+    n_values = seen.sensitive.n_levels
+    is_known = seen.value < n_values - seen.sensitive.has_missing
+    most = np.zeros(seen.n_groups, dtype=np.int64)
+    np.maximum.at(most, seen.group[is_known], seen.counts[is_known])
+    is_named = is_known & (seen.counts == most[seen.group])
+    n_named = np.bincount(seen.group[is_named], minlength=seen.n_groups)
+    named = seen.group[is_named] * n_values + seen.value[is_named]
+    found = np.zeros(len(group))
+    there = np.flatnonzero(group >= 0)
+    of_person = group[there] * n_values + band[true_value[there]]
+    found[there] = np.isin(of_person, named) / np.maximum(n_named[group[there]], 1)
+    return found
+
+
+def groups_within(groups: Groups, limits: AttributeLimits, *, right: Floats | None = None) -> NDArray[np.bool_]:
     """Which groups may keep their values of a sensitive column, so that what is released is within the limits.
+
+    ``right`` is the number of people of each group about whom a guess is right in truth, where values were exchanged.
 
     A group keeps all of its values or none: whoever knows the method would guess that a single blank hides the frequent value. The
     file that groups are compared with is the released one, so the groups that are left are measured again until all are within
@@ -396,7 +426,8 @@ def groups_within(groups: Groups, limits: AttributeLimits) -> NDArray[np.bool_]:
     """
     kept = np.ones(groups.n_groups, dtype=bool)
     while kept.any():
-        failing = limits.failing(attribute_risk(groups.only(kept)))
+        risk = attribute_risk(groups.only(kept))
+        failing = limits.failing(risk if right is None else replace(risk, right=np.maximum(risk.right, right[kept])))
         if not failing.any():
             break
         kept[np.flatnonzero(kept)[failing]] = False

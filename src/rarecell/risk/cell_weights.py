@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.model.backoff_contexts import Groups, Rows
+from rarecell.model.backoff_contexts import CountedRows, RowGroups
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import random_part
 
@@ -78,12 +78,12 @@ def smoothed_weights(table: ContingencyTable, *, many_cells: int = MANY_CELLS, s
     chains = _chains(part)
     counts = table.counts.astype(np.float64)
     total = float(table.weights.sum())
-    found = np.full(table.n_cells, total / counts.sum())
-    rows = Rows(table, table.cells, table.counts)
+    mean = np.full(table.n_cells, total / counts.sum())
+    rows = CountedRows(table, table.cells, table.counts)
     for chain in chains:
-        found *= _followed(rows, counts, table.weights / counts / found, chain)
-    found *= own_share(counts, table.weights / counts / found)
-    return np.asarray(found * (total / (counts @ found)))
+        mean *= _followed(rows, counts, table.weights / counts / mean, chain)
+    mean *= own_share(counts, table.weights / counts / mean)
+    return np.asarray(mean * (total / (counts @ mean)))
 
 
 def own_share(counts: Floats, ratio: Floats) -> Floats:
@@ -120,15 +120,15 @@ def _chains(table: ContingencyTable) -> list[tuple[_Step, ...]]:
     """
     assert table.weights is not None
     counts = table.counts.astype(np.float64)
-    rows = Rows(table, table.cells, table.counts)
+    rows = CountedRows(table, table.cells, table.counts)
     mean = table.weights / counts * (counts.sum() / table.weights.sum())
-    everyone = Groups(np.zeros(len(counts), dtype=np.int32), 1)
+    everyone = RowGroups(np.zeros(len(counts), dtype=np.int32), 1)
     factor = _Factor(mean, everyone, np.ones(len(counts)), dict.fromkeys(range(table.n_keys), 0))
-    found: list[list[_Step]] = [[]]
-    while len(found) <= MOST_FACTORS:
+    chains: list[list[_Step]] = [[]]
+    while len(chains) <= MOST_FACTORS:
         error = max(_error(counts, factor.ratio, factor.predicted, factor.predicted), _EXACT)
         new = _Factor(factor.ratio / factor.predicted, everyone, np.ones(len(counts)), dict.fromkeys(factor.reached, 0))
-        candidates = [factor, new] if found[-1] else [factor]
+        candidates = [factor, new] if chains[-1] else [factor]
         tried = [(value, k, key, level, s) for k, c in enumerate(candidates) for value, key, level, s in c.tried(rows, counts)]
         if not tried:
             break
@@ -136,10 +136,10 @@ def _chains(table: ContingencyTable) -> list[tuple[_Step, ...]]:
         if 0.5 * len(counts) * math.log(error / max(value, _EXACT)) < 1.0 + math.log(len(tried)):
             break
         if kind:
-            found.append([])
+            chains.append([])
         factor = candidates[kind].grown(rows, counts, key, level, strength)
-        found[-1].append(_Step(table.chains[key][level - 1], strength))
-    return [tuple(chain) for chain in found if chain]
+        chains[-1].append(_Step(table.chains[key][level - 1], strength))
+    return [tuple(chain) for chain in chains if chain]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,28 +147,28 @@ class _Factor:
     """A growing factor: what it has to explain, its context, its prediction of left-out cells, and the resolution of each key."""
 
     ratio: Floats
-    groups: Groups
+    groups: RowGroups
     predicted: Floats
     reached: dict[int, int]
 
-    def tried(self, rows: Rows, counts: Floats) -> list[tuple[float, int, int, float]]:
+    def tried(self, rows: CountedRows, counts: Floats) -> list[tuple[float, int, int, float]]:
         """Error on left-out cells for each possible next vertex: a key one or two steps finer than it is now."""
-        found = []
+        errors = []
         for key, reached in self.reached.items():
             vertices = rows.table.chains[key]
             for level in range(reached + 1, min(reached + 2, len(vertices)) + 1):
                 refined = rows.refined(self.groups, vertices[level - 1])
                 value, strength = _best_strength(counts, self.ratio, self.predicted, refined)
-                found.append((value, key, level, strength))
-        return found
+                errors.append((value, key, level, strength))
+        return errors
 
-    def grown(self, rows: Rows, counts: Floats, key: int, level: int, strength: float) -> _Factor:
+    def grown(self, rows: CountedRows, counts: Floats, key: int, level: int, strength: float) -> _Factor:
         groups = rows.refined(self.groups, rows.table.chains[key][level - 1])
         predicted = _left_out_means(counts, self.ratio, self.predicted, groups, strength)
         return _Factor(self.ratio, groups, predicted, {**self.reached, key: level})
 
 
-def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups) -> tuple[float, float]:
+def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: RowGroups) -> tuple[float, float]:
     """Smallest error on left-out cells in a context, and the strength of the shorter context that attains it."""
     n_there, sums = _left_out_sums(counts, ratio, groups)
     errors = [_error(counts, ratio, (sums + s * shorter) / (n_there + s), shorter) for s in STRENGTHS]
@@ -176,14 +176,14 @@ def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: Group
     return errors[best], float(STRENGTHS[best])
 
 
-def _left_out_sums(counts: Floats, ratio: Floats, groups: Groups) -> tuple[Floats, Floats]:
+def _left_out_sums(counts: Floats, ratio: Floats, groups: RowGroups) -> tuple[Floats, Floats]:
     """Records and their sum in each cell's context, without the cell itself."""
     n_there = np.bincount(groups.of_row, weights=counts, minlength=groups.n_groups)[groups.of_row] - counts
     sums = np.bincount(groups.of_row, weights=counts * ratio, minlength=groups.n_groups)[groups.of_row] - counts * ratio
     return n_there, np.maximum(sums, 0.0)
 
 
-def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups, strength: float) -> Floats:
+def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: RowGroups, strength: float) -> Floats:
     """Mean in each cell's context without the cell itself, shrunk towards ``shorter``."""
     n_there, sums = _left_out_sums(counts, ratio, groups)
     return np.asarray((sums + strength * shorter) / (n_there + strength))
@@ -195,16 +195,16 @@ def _error(counts: Floats, ratio: Floats, predicted: Floats, scale: Floats) -> f
     return float((counts * ((ratio - predicted) / scale) ** 2).sum() / counts.sum())
 
 
-def _followed(rows: Rows, counts: Floats, ratio: Floats, chain: tuple[_Step, ...], *, is_left_out: bool = False) -> Floats:
+def _followed(rows: CountedRows, counts: Floats, ratio: Floats, chain: tuple[_Step, ...], *, is_left_out: bool = False) -> Floats:
     """The factor of every cell along a chain of contexts."""
-    groups = Groups(np.zeros(len(counts), dtype=np.int32), 1)
-    found = np.ones(len(counts))
+    groups = RowGroups(np.zeros(len(counts), dtype=np.int32), 1)
+    predicted = np.ones(len(counts))
     for step in chain:
         groups = rows.refined(groups, step.vertex)
         if is_left_out:
-            found = _left_out_means(counts, ratio, found, groups, step.strength)
+            predicted = _left_out_means(counts, ratio, predicted, groups, step.strength)
             continue
         n_there = np.bincount(groups.of_row, weights=counts, minlength=groups.n_groups)
         sums = np.bincount(groups.of_row, weights=counts * ratio, minlength=groups.n_groups)
-        found = (sums[groups.of_row] + step.strength * found) / (n_there[groups.of_row] + step.strength)
-    return found
+        predicted = (sums[groups.of_row] + step.strength * predicted) / (n_there[groups.of_row] + step.strength)
+    return predicted

@@ -77,8 +77,8 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
     named = [[position[key] for key in clique] for clique in cliques]
     try:
         graph = ChordalGraph.from_cliques(len(position), [*named, *([k] for k in position.values())])
-    except NotChordal as found:
-        raise NotChordal.with_cycle([data.keys[v] for v in found.cycle if isinstance(v, int)]) from None
+    except NotChordal as problem:
+        raise NotChordal.with_cycle([data.keys[v] for v in problem.cycle if isinstance(v, int)]) from None
     factors = [(clique, 1) for clique in graph.cliques]
     factors += [(separator, -times) for separator, times in graph.separators if separator]
 

@@ -10,7 +10,7 @@ the sampled records has n·p·w people, n·p·(w−1) of them unseen (Horvitz an
 * Strata that are a key: w = N_h/n_h of the cell's stratum. The intruder knows the stratum, so uniqueness is judged within
   the stratum alone.
 * Strata that are not a key: each record stands for N_h/n_h people, which is used as its weight.
-* Areas drawn first, then people in them (:class:`~rarecell.data.names.Stages`): if the area is a key, nobody outside the drawn areas can be meant, so the
+* Areas drawn first, then people in them (:class:`~rarecell.data.names.SamplingStages`): if the area is a key, nobody outside the drawn areas can be meant, so the
   risk is that among the people of the drawn areas. If it is not, N says it all.
 """
 
@@ -116,20 +116,28 @@ def evenly_taken(table: ContingencyTable) -> tuple[str, ...]:
 
     Were records drawn at random, even from levels of equal size, the numbers would vary like multinomial counts, and their chi-square
     statistic would be about the number of levels less one. Its cube root is nearly normal (Wilson and Hilferty); a value below −4
-    standard deviations has other reasons than chance.
+    standard deviations has other reasons than chance. Where small areas have fewer people than are drawn in each, the numbers vary, but the
+    largest of them occurs again and again; a Poisson variable takes no value c more often than with probability 1/√(2πc).
     """
-    found = []
+    even = []
     for k, categories in enumerate(table.categories):
         counts = np.bincount(table.cells[:, k], weights=table.counts, minlength=categories.n_levels)
         counts = counts[: categories.n_levels - categories.has_missing]
         free = len(counts) - 1
-        if len(counts) < FEWEST_AREAS or counts.mean() < LEAST_EACH:
+        if len(counts) < FEWEST_AREAS:
+            continue
+        most = float(counts.max())
+        by_chance = len(counts) / np.sqrt(2.0 * np.pi * most)
+        if most >= LEAST_EACH and (counts == most).sum() > by_chance + 5.0 * np.sqrt(by_chance + 1.0):
+            even.append(categories.key)
+            continue
+        if counts.mean() < LEAST_EACH:
             continue
         statistic = float(((counts - counts.mean()) ** 2).sum() / counts.mean())
         variance = 2.0 / (9.0 * free)
         if ((statistic / free) ** (1.0 / 3.0) - (1.0 - variance)) / np.sqrt(variance) < -4.0:
-            found.append(categories.key)
-    return tuple(found)
+            even.append(categories.key)
+    return tuple(even)
 
 
 def sampling_design(

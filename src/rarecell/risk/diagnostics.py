@@ -54,6 +54,15 @@ NOTABLE_ERROR = 0.1
 LARGE_ERROR = 0.18
 """An error on parts of the file, a fifth, from which the estimate is not to be relied on."""
 
+NEARLY_SURE = 0.9
+"""Records of a part with this probability to be unique in the file are rare: few of them have a double."""
+
+MANY_DEVIATIONS = 4.0
+"""Excess of doubles among rare records, in standard deviations, that is more than a slight misfit of the model."""
+
+MANY_DOUBLES = 0.25
+"""Doubles of a rare record in the population, beyond those expected, from which risk is overstated by about a fifth."""
+
 EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
@@ -87,6 +96,70 @@ class MinimumErrorTest:
         return f"{self.statistic:.2f} (standard deviation {np.sqrt(self.variance):.2f}, z = {self.z:.2f})"
 
 
+ENOUGH_UNIQUES = 4_000
+"""Once so many uniques of parts are found to be unique in the file, chance is below one in sixty, and further parts say little more."""
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Rare records of parts of the file that have a double in it, against the number that the model expects.
+
+    A record that the model takes for nearly surely unique in the file seldom has a double there. In a population of copies, or one that
+    records the same unit again and again, rare records have doubles as often as common ones, and no model of the keys expects them.
+
+    Attributes
+    ----------
+    n_records : int
+        Number of records of the parts with a probability of :data:`NEARLY_SURE` or more to be the only ones of their kind in the file.
+    expected, observed : float
+        Number of these that should have a double in the file, and number that have.
+    fraction : float
+        Share of the population that is in the file, and so of the doubles.
+    """
+
+    n_records: int
+    expected: float
+    observed: float
+    fraction: float
+
+    @property
+    def z(self) -> float:
+        """Excess of doubles in standard deviations."""
+        return float((self.observed - self.expected) / np.sqrt(self.expected + 1.0))
+
+    @property
+    def per_record(self) -> float:
+        """Doubles of a rare record in the population that the model does not expect, at least: two standard deviations are taken off."""
+        surely = self.observed - self.expected - 2.0 * np.sqrt(max(self.observed, self.expected) + 1.0)
+        return float(max(surely, 0.0) / max(self.n_records * self.fraction, 1e-9))
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether there are far more doubles than expected, and so many that they matter."""
+        return self.z > MANY_DEVIATIONS and self.per_record > NOTABLE_ERROR
+
+    @property
+    def is_large(self) -> bool:
+        """Whether so many records have doubles that the estimate is likely off by a fifth or more."""
+        return self.is_suspicious and self.per_record > MANY_DOUBLES
+
+    def __str__(self) -> str:
+        numbers = (
+            f"Of {self.n_records:,} rare records in parts of the file, {self.observed:,.0f} have a double in it, where {self.expected:,.0f} were "
+            "expected."
+        )
+        if self.per_record > 1.0:
+            return (
+                f"{numbers} So many point to a file that holds the same people twice. A double hides that its record is unique, so the risk is "
+                "understated: remove the doubles and assess the file again. If the population itself repeats its records as often, the risk is "
+                "overstated."
+            )
+        return (
+            f"{numbers} The population seems to hold copies, or the same unit again and again; the risk is then overstated. If instead "
+            "the file holds the same people twice, it is understated: remove the doubles and assess the file again."
+        )
+
+
 @dataclass(frozen=True)
 class SubsampleCheck:
     """The estimator applied to random parts of the file, with the file as the population.
@@ -101,6 +174,9 @@ class SubsampleCheck:
         Number of records in a part.
     n_parts : int
         Number of parts, which have no record in common.
+    rare : tuple of float
+        Number of records of the parts that are nearly sure to be unique in the file, the number of them expected to have a double there,
+        and the number that have.
     """
 
     expected: float
@@ -108,6 +184,7 @@ class SubsampleCheck:
     deviation: float
     n_records: int
     n_parts: int
+    rare: tuple[int, float, float] = (0, 0.0, 0.0)
 
     @property
     def z(self) -> float:
@@ -161,6 +238,8 @@ class FitDiagnostics:
         Whether the risk is computed from p̂ alone; the tests do not apply to a model that integrates over its uncertainty.
     is_census : bool
         Whether the sample is the whole population.
+    repeats : Repeats or None
+        Doubles of rare records, if the model could be refitted.
     """
 
     unique_test: MinimumErrorTest | None
@@ -173,18 +252,19 @@ class FitDiagnostics:
     subsample: SubsampleCheck | None = None
     is_plugged_in: bool = True
     is_census: bool = field(default=False, repr=False)
+    repeats: Repeats | None = None
 
     @property
     def scores(self) -> tuple[tuple[float, str], ...]:
         """All checks that apply to the model: by how many standard deviations risk is overstated, and the same in words."""
-        found = []
+        scores = []
         if self.is_plugged_in and self.unique_test is not None:
-            found.append((self.unique_test.z, f"Skinner and Shlomo's z = {self.unique_test.z:.1f}"))
+            scores.append((self.unique_test.z, f"Skinner and Shlomo's z = {self.unique_test.z:.1f}"))
             uniques = f"{self.observed_sizes[1]:,} sample uniques, {self.expected_sizes[1]:,.0f} expected"
-            found.append((self.uniques_z, uniques))
+            scores.append((self.uniques_z, uniques))
         if self.subsample is not None:
-            found.append((self.subsample.score, str(self.subsample)))
-        return tuple(found)
+            scores.append((self.subsample.score, str(self.subsample)))
+        return tuple(scores)
 
     @property
     def suspicious_from(self) -> float:
@@ -280,8 +360,11 @@ def fit_diagnostics(
     sizes = range(1, N_SIZES + 1)
     observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
     subsample = None if refit is None else subsample_check(table, refit, seed=seed)
+    repeats = None if subsample is None else Repeats(*subsample.rare, fraction)
     if model.posterior() is not None:
-        return FitDiagnostics(None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0)
+        return FitDiagnostics(
+            None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0, repeats
+        )
 
     def terms(probability: Floats, count: NDArray[np.int64] | int) -> Floats:
         return _terms(probability * population, np.asarray(count, dtype=np.float64), fraction)
@@ -307,6 +390,7 @@ def fit_diagnostics(
         subsample,
         True,
         fraction >= 1.0,
+        repeats,
     )
 
 
@@ -329,7 +413,8 @@ def subsample_check(
     fraction : float, optional
         Share of the records in a part, between :data:`LEAST_IN_A_PART` and :data:`MOST_IN_A_PART` records, and at most half of them.
     n_parts : int, optional
-        Number of parts to draw, as far as there are enough records; they have none in common.
+        Number of parts to draw, as far as there are enough records, and until :data:`ENOUGH_UNIQUES` were counted; they have none
+        in common.
     seed : int, optional
         Seed of the parts.
 
@@ -342,7 +427,7 @@ def subsample_check(
     n_records = min(max(round(fraction * table.n_records), LEAST_IN_A_PART), MOST_IN_A_PART, table.n_records // 2)
     if n_records < 2:
         return None
-    found = []
+    by_part, rare = [], np.zeros(3)
     left = table.counts.copy()
     for _ in range(min(n_parts, table.n_records // n_records)):
         counts = drawn_counts(left, n_records, rng)
@@ -352,9 +437,14 @@ def subsample_check(
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
         # The cells of the part keep their order, so the file's counts at ``drawn`` line up with those of the part.
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)
-        found.append((probability.sum(), is_unique.sum(), np.sqrt(np.sum(probability * (1.0 - probability)))))
-    expected, observed, deviation = np.mean(found, axis=0)
-    return SubsampleCheck(float(expected), float(observed), float(deviation), n_records, len(found))
+        by_part.append((probability.sum(), is_unique.sum(), np.sqrt(np.sum(probability * (1.0 - probability)))))
+        is_rare = (counts[drawn] == 1) & (probability >= NEARLY_SURE)
+        rare += is_rare.sum(), (1.0 - probability[is_rare]).sum(), (~is_unique[is_rare]).sum()
+        if sum(observed for _, observed, _ in by_part) >= ENOUGH_UNIQUES:
+            break
+    expected, observed, deviation = np.mean(by_part, axis=0)
+    doubles = int(rare[0]), float(rare[1]), float(rare[2])
+    return SubsampleCheck(float(expected), float(observed), float(deviation), n_records, len(by_part), doubles)
 
 
 def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
@@ -394,8 +484,8 @@ def _visit_empty(table: ContingencyTable, model: CellModel, terms: Callable[[Flo
     total = np.zeros(_N_TERMS)
     for cells in _all_cells(table):
         probability = np.exp(model.log_cell_probability(cells))
-        wanted = (_counts_of(table, cells) == 0) & (probability > 0.0)
-        total += terms(probability[wanted], 0).sum(axis=0)
+        is_empty = (_counts_of(table, cells) == 0) & (probability > 0.0)
+        total += terms(probability[is_empty], 0).sum(axis=0)
     return total
 
 

@@ -21,7 +21,7 @@ household is compared with those of the same size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import exp, lgamma, log
 
@@ -44,6 +44,15 @@ LEAST_MEMBERS = 3
 ALLOWED = 3.0
 """Up to this many times the number of pairs that independent columns would give is considered natural."""
 
+MOST_VALUES = 60
+"""Groups are formed by columns with at most this many values."""
+
+LEAST_IN_GROUP = 50
+"""Smaller groups are not compared."""
+
+MOST_GROUPS = 5
+"""Number of groups that are compared."""
+
 LEAST_SHARE = 0.01
 """Share of the population below which copies are negligible."""
 
@@ -64,12 +73,15 @@ class Doubles:
         Number that pairs differing in one or two columns make plausible, including the allowance.
     share : float
         Share of the population that would have a double if the excess pairs were copies.
+    among : str
+        The column in one value of which the pairs lie, if only a group of the records was compared.
     """
 
     units: str
     n_pairs: int
     n_explained: float
     share: float
+    among: str = ""
 
     @property
     def is_suspicious(self) -> bool:
@@ -82,16 +94,18 @@ class Doubles:
         what = (
             "households of three or more members agree in every key of every member"
             if self.units == "households"
+            else f"records that share a value of '{self.among}' agree in every column"
+            if self.among
             else "records agree in every column"
         )
-        found = f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly agree."
+        pairs = f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly agree."
         if self.share > 1.0:
             return (
-                f"{found} So many cannot come from a population that holds copies: the file seems to hold the same {self.units} twice. A double hides "
+                f"{pairs} So many cannot come from a population that holds copies: the file seems to hold the same {self.units} twice. A double hides "
                 "that its record is unique, so the risk is understated. Remove the doubles and assess the file again."
             )
         return (
-            f"{found} If the file holds the same {self.units} twice, the risk is understated: remove the doubles and assess the file again. If the "
+            f"{pairs} If the file holds the same {self.units} twice, the risk is understated: remove the doubles and assess the file again. If the "
             f"population itself holds copies (of about {percent(self.share)} of it), as synthetic data do, the risk is overstated."
         )
 
@@ -109,8 +123,11 @@ def at_least(number: int, mean: float) -> float:
     return total
 
 
-def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles | None:
+def record_doubles(columns: Codes, *, fraction: float, names: Sequence[str] = (), seed: int = 0) -> Doubles | None:
     """Pairs of records that agree on every column.
+
+    Where all records together show nothing, the groups are compared in which records with a double are much more frequent than elsewhere:
+    copies in one kind of household or institution are few beside the pairs that nearly agree in the whole file.
 
     Parameters
     ----------
@@ -118,6 +135,8 @@ def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles
         One row per record and one column per column of the file, without names, weights and record numbers.
     fraction : float
         Sampling fraction.
+    names : sequence of str, optional
+        Names of the columns; groups are compared only if they are given.
     seed : int, optional
         Seed for the random part of a large file that is compared.
 
@@ -127,10 +146,53 @@ def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles
         None with fewer than three informative columns.
     """
     rows = _part(len(columns), seed)
-    told = telling_columns(columns[rows])
-    if len(told) < 3:
+    telling = telling_columns(columns[rows])
+    if len(telling) < 3:
         return None
-    return _judged("records", [columns[rows][:, told]], fraction * len(rows) / max(len(columns), 1))
+    compared, fraction = columns[rows], fraction * len(rows) / max(len(columns), 1)
+    overall = _judged("records", [compared[:, telling]], fraction)
+    if overall.is_suspicious or not names or not overall.n_pairs:
+        return overall
+    groups = _groups_with_doubles(compared, telling)
+    in_groups = [replace(_within(compared[members], fraction, len(compared)), among=names[k]) for k, members in groups]
+    # A group is chosen because its records are alike, so that pairs that agree are more frequent in it than their columns alone would say.
+    suspicious = [
+        group
+        for group in in_groups
+        if group.is_suspicious
+        and group.n_pairs > ALLOWED * group.n_explained
+        and at_least(group.n_pairs, group.n_explained) < _LEVEL / len(groups)
+    ]
+    return max(suspicious, key=lambda group: group.n_pairs - group.n_explained, default=overall)
+
+
+def _groups_with_doubles(columns: Codes, telling: Sequence[int]) -> list[tuple[int, NDArray[np.int64]]]:
+    """Column and members of the groups in which records that have a double are most in excess of their share in the file."""
+    rng = np.random.default_rng(0)
+    mark = np.add.reduce([rng.integers(0, 2**63, int(columns[:, k].max()) + 1, dtype=np.uint64)[columns[:, k]] for k in telling])
+    _, same, size = np.unique(mark, return_inverse=True, return_counts=True)
+    has_double = size[same] > 1
+    share = has_double.mean()
+    groups = []
+    for k in telling:
+        n_members = np.bincount(columns[:, k])
+        if (n_members > 0).sum() > MOST_VALUES:
+            continue
+        excess = np.bincount(columns[:, k], weights=has_double) - share * n_members
+        score = excess / np.sqrt(share * n_members + 1.0)
+        able = (n_members >= LEAST_IN_GROUP) & (n_members < len(columns)) & (score > 3.0)
+        groups += [(float(score[value]), k, value) for value in np.flatnonzero(able)]
+    groups.sort(key=lambda group: (-group[0], group[1], group[2]))
+    return [(k, np.flatnonzero(columns[:, k] == value)) for _, k, value in groups[:MOST_GROUPS]]
+
+
+def _within(columns: Codes, fraction: float, n_records: int) -> Doubles:
+    """The doubles of a group of records, as a share of all records."""
+    telling = telling_columns(columns)
+    if len(telling) < 3:
+        return Doubles("records", 0, 0.0, 0.0)
+    group = _judged("records", [columns[:, telling]], fraction)
+    return replace(group, share=group.share * len(columns) / n_records)
 
 
 def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doubles | None:
@@ -150,9 +212,9 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
     Doubles or None
         None unless at least two households of three or more members have the same size.
     """
-    told = telling_columns(keys)
-    profiles = household_profiles(keys[:, told], household)
-    return _judged("households", profiles, fraction) if profiles and len(told) >= 2 else None
+    telling = telling_columns(keys)
+    profiles = household_profiles(keys[:, telling], household)
+    return _judged("households", profiles, fraction) if profiles and len(telling) >= 2 else None
 
 
 def telling_columns(columns: Codes) -> list[int]:
@@ -162,15 +224,15 @@ def telling_columns(columns: Codes) -> list[int]:
     for k in sorted(range(len(n_values)), key=lambda k: -n_values[k]):
         if not 1 < n_values[k] < len(columns) or len(kept) == MOST_COLUMNS:
             continue
-        if not any(_determines(columns[:, one], columns[:, k], n_values[one]) for one in kept):
+        if not any(_determines(columns[:, earlier], columns[:, k], n_values[earlier]) for earlier in kept):
             kept.append(k)
     return sorted(kept)
 
 
-def _determines(one: Codes, other: Codes, n_values: int) -> bool:
+def _determines(column: Codes, other: Codes, n_values: int) -> bool:
     """Whether each value of one column occurs with only one value of the other."""
     span = int(other.max()) + 1
-    return _n_distinct(one.astype(np.int64) * span + other) == n_values
+    return _n_distinct(column.astype(np.int64) * span + other) == n_values
 
 
 def _n_distinct(codes: Codes) -> int:
@@ -208,8 +270,8 @@ def differing_pairs(rows: Codes) -> tuple[int, int, int]:
     numbers = [rng.integers(0, 2**63, int(column.max()) + 1, dtype=np.uint64)[column] for column in rows.T]
     total = np.add.reduce(np.stack(numbers), axis=0)
     none = _equal_pairs(total)
-    at_most_one = sum(_equal_pairs(total - one) for one in numbers)
-    at_most_two = sum(_equal_pairs(total - one - other) for one, other in combinations(numbers, 2))
+    at_most_one = sum(_equal_pairs(total - first) for first in numbers)
+    at_most_two = sum(_equal_pairs(total - first - second) for first, second in combinations(numbers, 2))
     exactly_one = at_most_one - n_columns * none
     exactly_two = at_most_two - (n_columns - 1) * exactly_one - n_columns * (n_columns - 1) // 2 * none
     return none, exactly_one, exactly_two
@@ -222,11 +284,11 @@ def _equal_pairs(values: NDArray[np.uint64]) -> int:
 
 def _judged(units: str, profiles: Sequence[Codes], fraction: float) -> Doubles:
     """Pairs of all household sizes taken together, because a single size has too few."""
-    none, one, two = np.sum([differing_pairs(rows) for rows in profiles], axis=0)
-    explained = ALLOWED * 0.5 * (one + 1.0) ** 2 / (two + 1.0)
+    same, in_one, in_two = np.sum([differing_pairs(rows) for rows in profiles], axis=0)
+    explained = ALLOWED * 0.5 * (in_one + 1.0) ** 2 / (in_two + 1.0)
     n_units = sum(len(rows) for rows in profiles)
-    share = 2.0 * max(none - explained, 0.0) / (fraction * n_units)
-    return Doubles(units, int(none), float(explained), float(share))
+    share = 2.0 * max(same - explained, 0.0) / (fraction * n_units)
+    return Doubles(units, int(same), float(explained), float(share))
 
 
 def _part(n_units: int, seed: int) -> NDArray[np.int64]:

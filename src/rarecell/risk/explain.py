@@ -8,7 +8,7 @@ a data steward decides what to recode.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ _RARE_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Reason:
+class RareCombination:
     """A combination of values that few records share.
 
     Attributes
@@ -67,7 +67,7 @@ class RecordExplanation:
         Its cell in the table.
     cell_probability, unique_probability, match_probability : float
         As in :class:`~rarecell.risk.records.RecordRisk`.
-    reasons : tuple of Reason
+    reasons : tuple of RareCombination
         The marginals of the model in which the record is rarest, rarest first.
     """
 
@@ -76,7 +76,7 @@ class RecordExplanation:
     cell_probability: float
     unique_probability: float
     match_probability: float
-    reasons: tuple[Reason, ...]
+    reasons: tuple[RareCombination, ...]
 
     def __str__(self) -> str:
         because = " ".join(reason.sentence for reason in self.reasons)
@@ -104,6 +104,8 @@ class KeyCost:
         τ1 that would remain.
     baseline : float
         τ1 of the file as it is.
+    coarsening : Coarsening or None
+        The groups that the key would be released in; None when it is left out.
     """
 
     key: str
@@ -112,6 +114,7 @@ class KeyCost:
     n_sample_uniques: int
     expected_population_uniques: float
     baseline: float
+    coarsening: Coarsening | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         how = LEFT_OUT if self.resolution == LEFT_OUT else f"coarsened to {self.resolution} ({self.n_levels} levels)"
@@ -144,9 +147,9 @@ def explain_records(
     """
     rows = np.asarray(records, dtype=np.int64)
     cells = risk.table.cell_of(rows)
-    found = []
+    explanations = []
     for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):
-        found.append(
+        explanations.append(
             RecordExplanation(
                 row,
                 cell,
@@ -156,10 +159,10 @@ def explain_records(
                 reasons_of_cell(model, cell, n_reasons=n_reasons),
             )
         )
-    return tuple(found)
+    return tuple(explanations)
 
 
-def reasons_of_cell(model: CellModel, cell: int, *, n_reasons: int = 3) -> tuple[Reason, ...]:
+def reasons_of_cell(model: CellModel, cell: int, *, n_reasons: int = 3) -> tuple[RareCombination, ...]:
     """The marginals of a model in which a cell is rarest, rarest first."""
     table = model.table
     generators = {table.reduce(mask) for mask in _generators(model)}
@@ -226,7 +229,7 @@ def key_costs(
         n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(columns, key, coarsening)
         # Less detail cannot make anybody unique, so an estimate above that of the finer file is an estimation error.
         finer = costs[-1].expected_population_uniques if costs and costs[-1].key == key else as_it_is
-        costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(scale * evaluate(changed), finer), as_it_is))
+        costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(scale * evaluate(changed), finer), as_it_is, coarsening))
         checkpoint(progress, stage, 1)
     progress.done()
     return tuple(costs)
@@ -268,7 +271,7 @@ def _smallest_equivalent(table: ContingencyTable, mask: int, cell: int) -> int:
     return mask
 
 
-def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
+def _reason(table: ContingencyTable, mask: int, cell: int) -> RareCombination:
     count = _count(table, mask, cell)
     names, values, phrases = [], [], []
     for vertex in range(table.n_vertices):
@@ -294,4 +297,4 @@ def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
     only = "Only " if count <= _RARE_SHARE * table.n_records else ""
     verb = "has" if count == 1 else "have"
     sentence = f"{only}{count:,} of {table.n_records:,} records {verb} {listed}."
-    return Reason(tuple(names), tuple(values), count, table.n_records, sentence)
+    return RareCombination(tuple(names), tuple(values), count, table.n_records, sentence)

@@ -153,13 +153,15 @@ def _spread(ends: tuple[float, float], estimate: float, error: float) -> tuple[f
 def model_error(risk: RecordRisk, fit: FitDiagnostics) -> float:
     """Relative error of the estimate that the file itself points to, beyond what every model of its kind has.
 
-    Two sources: the error on parts of the file beyond chance, and the share of the records in rare levels of a key, as far as the
-    estimate depends on the model. It does not where nearly all sample uniques are expected to be population uniques.
+    Three sources: the error on parts of the file beyond chance; the share of the records in rare levels of a key, as far as the
+    estimate depends on the model, which it does not where nearly all sample uniques are expected to be population uniques; and
+    doubles of rare records that no model of the keys expects.
     """
     if fit.is_census or not risk.n_sample_uniques:
         return 0.0
     of_parts = ERROR_OF_PARTS * fit.subsample.excess if fit.subsample is not None else 0.0
-    return float(np.hypot(of_parts, ERROR_OF_RARE_LEVELS * dependence_on_rare_levels(risk)))
+    of_repeats = float(np.log1p(fit.repeats.per_record)) if fit.repeats is not None and fit.repeats.is_suspicious else 0.0
+    return float(np.sqrt(of_parts**2 + (ERROR_OF_RARE_LEVELS * dependence_on_rare_levels(risk)) ** 2 + of_repeats**2))
 
 
 def dependence_on_rare_levels(risk: RecordRisk) -> float:
@@ -223,11 +225,11 @@ def risk_interval(
     if len(uniques) > most_uniques:
         drawn = np.sort(rng.choice(uniques, most_uniques, replace=False))
     expected, realised = _drawn_sums(risk, model, drawn, n_draws, rng)
-    tau, found = expected.of_all(len(uniques)), realised.of_all(len(uniques))
+    tau, drawn_numbers = expected.of_all(len(uniques)), realised.of_all(len(uniques))
     error = model.relative_error
     # Where everybody was sampled there is nothing left to err about.
     if error is not None and (risk.design.n_unseen[uniques] > 0.0).any():
-        found = found * np.exp(np.outer(rng.standard_normal(len(found)), error))
+        drawn_numbers = drawn_numbers * np.exp(np.outer(rng.standard_normal(len(drawn_numbers)), error))
     estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
     if among is not None:
         estimate = np.array([risk.unique_probability[uniques].sum(), risk.match_probability[uniques].sum()])
@@ -236,8 +238,8 @@ def risk_interval(
     ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     moved = {"posterior": [np.ones(2)], "estimate": [factor], "both": [np.ones(2), factor]}[centre]
     # These are counts of records, so the ends are moved outwards to the next number that can occur.
-    low = np.min([np.quantile(found * f, ends[0], axis=0, method="lower") for f in moved], axis=0)
-    high = np.max([np.quantile(found * f, ends[1], axis=0, method="higher") for f in moved], axis=0)
+    low = np.min([np.quantile(drawn_numbers * f, ends[0], axis=0, method="lower") for f in moved], axis=0)
+    high = np.max([np.quantile(drawn_numbers * f, ends[1], axis=0, method="higher") for f in moved], axis=0)
     return RiskInterval(
         level,
         (float(np.floor(low[0] + _ROUNDING)), float(min(np.ceil(high[0] - _ROUNDING), len(uniques)))),
@@ -258,9 +260,9 @@ def risk_interval(
 
 def _drawn_sums(
     risk: RecordRisk, model: CellModel, drawn: NDArray[np.int64], n_draws: int, rng: np.random.Generator
-) -> tuple[_Sums, _Sums]:
+) -> tuple[_SumsOfUniques, _SumsOfUniques]:
     """Expected and realised numbers of both kinds over the drawn uniques, for each draw of the model's probabilities."""
-    expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
+    expected, realised = _SumsOfUniques(len(drawn)), _SumsOfUniques(len(drawn))
     step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
     for start in range(0, n_draws, step):
         log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
@@ -268,13 +270,13 @@ def _drawn_sums(
             log_p = log_p + risk.log_widening[drawn]
         n_rows = max(1, _VALUES_IN_CACHE // max(len(drawn), 1))
         for first in range(0, len(log_p), n_rows):
-            one, two = _one_chunk(risk, drawn, np.ascontiguousarray(log_p[first : first + n_rows]), rng)
-            expected.add(*one)
-            realised.add(*two)
+            of_expected, of_realised = _one_chunk(risk, drawn, np.ascontiguousarray(log_p[first : first + n_rows]), rng)
+            expected.add(*of_expected)
+            realised.add(*of_realised)
     return expected, realised
 
 
-class _Sums:
+class _SumsOfUniques:
     """Sums of two quantities over the drawn uniques, for each draw."""
 
     def __init__(self, n_drawn: int) -> None:
@@ -284,10 +286,10 @@ class _Sums:
 
     def add(self, *values: Floats) -> None:
         """Add values of both quantities: one row for each draw, one column for each unique."""
-        self._sums.append(np.stack([one.sum(axis=1) for one in values], axis=1).astype(np.float64))
-        for k, one in enumerate(values):
-            self._first[k] += one.sum(axis=0)
-            self._second[k] += (one**2).sum(axis=0)
+        self._sums.append(np.stack([quantity.sum(axis=1) for quantity in values], axis=1).astype(np.float64))
+        for k, quantity in enumerate(values):
+            self._first[k] += quantity.sum(axis=0)
+            self._second[k] += (quantity**2).sum(axis=0)
 
     def of_all(self, n_uniques: int) -> Floats:
         """Sums over all uniques, of which the drawn ones are a random part.
@@ -301,8 +303,8 @@ class _Sums:
         n, m = float(n_uniques), float(self.n_drawn)
         own = (self._second / len(sums) - (self._first / len(sums)) ** 2).sum(axis=1)
         variance = sums.var(axis=0)
-        wanted = own * n / m + np.maximum(variance - own, 0.0) * n * (n - 1.0) / (m * (m - 1.0))
-        stretch = np.sqrt(np.divide(wanted, variance, out=np.ones(2), where=variance > 0.0))
+        whole_variance = own * n / m + np.maximum(variance - own, 0.0) * n * (n - 1.0) / (m * (m - 1.0))
+        stretch = np.sqrt(np.divide(whole_variance, variance, out=np.ones(2), where=variance > 0.0))
         return np.asarray(sums.mean(axis=0) * n / m + (sums - sums.mean(axis=0)) * stretch)
 
 

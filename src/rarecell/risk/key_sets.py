@@ -77,6 +77,13 @@ class KeySet:
     expected_population_uniques: float | None
     modelled_population_uniques: float | None = None
 
+    @property
+    def population_uniques(self) -> float | None:
+        """The best number there is of records that are alone in the population."""
+        if self.modelled_population_uniques is not None:
+            return self.modelled_population_uniques
+        return self.expected_population_uniques
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -120,12 +127,12 @@ class Scan:
             "most_uniques_of_sets_left": self.most_left,
             "sets": [
                 {
-                    "keys": list(one.keys),
-                    "sample_uniques": one.sample_uniques,
-                    "expected_population_uniques": one.expected_population_uniques,
-                    "modelled_population_uniques": one.modelled_population_uniques,
+                    "keys": list(key_set.keys),
+                    "sample_uniques": key_set.sample_uniques,
+                    "expected_population_uniques": key_set.expected_population_uniques,
+                    "modelled_population_uniques": key_set.modelled_population_uniques,
                 }
-                for one in self.sets
+                for key_set in self.sets
             ],
         }
 
@@ -135,19 +142,18 @@ class Scan:
 
     def __str__(self) -> str:
         best = self.sets[0]
+        said = f"{', '.join(best.keys)} make most records unique: {best.sample_uniques:,}."
         if self.n_counted == self.n_possible:
-            how = "all were counted"
-        elif self.is_complete:
-            how = f"{self.n_counted:,} were counted, and the others cannot be among the riskiest"
-        else:
-            left = self.n_possible - self.n_counted - self.n_ruled_out
-            how = (
-                f"{self.n_counted:,} were counted and {self.n_ruled_out:,} ruled out before the time limit of {self.time_limit:g} s; "
-                f"none of the {left:,} left can make more than {self.most_left:,} records unique"
+            return f"{said} All {self.n_possible:,} sets of {self.size} keys were counted."
+        if self.is_complete:
+            return (
+                f"{said} Of {self.n_possible:,} sets of {self.size} keys, {self.n_counted:,} were counted, and the others cannot be among "
+                "the riskiest."
             )
+        left = self.n_possible - self.n_counted - self.n_ruled_out
         return (
-            f"Of {self.n_possible:,} sets of {self.size} keys {how}; {', '.join(best.keys)} makes most records unique: "
-            f"{best.sample_uniques:,}."
+            f"{said} Of {self.n_possible:,} sets of {self.size} keys, {left:,} were not reached before the time limit of "
+            f"{self.time_limit:g} s; none of them can make more than {self.most_left:,} records unique."
         )
 
 
@@ -202,19 +208,19 @@ def scan_subsets(
     if comb(table.n_keys, size) > 10 * top:
         run.remember(_beam(random_part(table, BEAM_RECORDS, np.random.default_rng(seed)), size, run.deadline)[:top])
     marginals = Marginals(table.with_coarsenings(()), memory_budget=0)
-    if on_first is not None and run.found:
+    if on_first is not None and run.n_uniques_of:
         n_uniques, keys = run.best()[0]
         on_first(_key_set(marginals, keys, n_uniques, population))
     run.decide_all()
     progress.done()
-    found = [_key_set(marginals, keys, n_uniques, population) for n_uniques, keys in run.best()]
+    sets = [_key_set(marginals, keys, n_uniques, population) for n_uniques, keys in run.best()]
     if uniques_of is not None:
-        progress.start(MODELS_STAGE, float(len(found)))
-        for place, key_set in enumerate(found):
-            found[place] = _modelled(key_set, table, uniques_of, run.deadline if place else math.inf)
+        progress.start(MODELS_STAGE, float(len(sets)))
+        for place, key_set in enumerate(sets):
+            sets[place] = _modelled(key_set, table, uniques_of, run.deadline if place else math.inf)
             checkpoint(progress, MODELS_STAGE, 1.0)
         progress.done()
-    return Scan(size, tuple(found), run.n_counted, run.n_ruled_out, comb(table.n_keys, size), run.most_left, max_seconds)
+    return Scan(size, tuple(sets), run.n_counted, run.n_ruled_out, comb(table.n_keys, size), run.most_left, max_seconds)
 
 
 def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, population: float) -> KeySet:
@@ -224,11 +230,13 @@ def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, popula
     return KeySet(marginals.table.names_of(mask), n_uniques, estimate.expected_population_uniques)
 
 
-def _modelled(one: KeySet, table: ContingencyTable, uniques_of: Callable[[ContingencyTable], float], deadline: float) -> KeySet:
+def _modelled(
+    key_set: KeySet, table: ContingencyTable, uniques_of: Callable[[ContingencyTable], float], deadline: float
+) -> KeySet:
     """A set with the estimate of a model, if there is time left to compute it."""
     if time.monotonic() > deadline:
-        return one
-    return replace(one, modelled_population_uniques=uniques_of(table.project(list(one.keys))))
+        return key_set
+    return replace(key_set, modelled_population_uniques=uniques_of(table.project(list(key_set.keys))))
 
 
 def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int, ...]]:
@@ -265,7 +273,7 @@ class _ScanRun:
         levels = self.whole.columns.levels
         self.order = sorted(range(table.n_keys), key=lambda k: -levels[k])
         self.levels = [levels[k] for k in self.order]
-        self.found: dict[tuple[int, ...], int] = {}
+        self.n_uniques_of: dict[tuple[int, ...], int] = {}
         self.mark = -1
         self.n_counted = 0
         self.n_ruled_out = 0
@@ -274,7 +282,10 @@ class _ScanRun:
 
     def best(self) -> list[tuple[int, tuple[int, ...]]]:
         """The sets with the most uniques; ties in the order of the keys."""
-        return [(self.found[keys], keys) for keys in sorted(self.found, key=lambda keys: (-self.found[keys], keys))[: self.top]]
+        return [
+            (self.n_uniques_of[keys], keys)
+            for keys in sorted(self.n_uniques_of, key=lambda keys: (-self.n_uniques_of[keys], keys))[: self.top]
+        ]
 
     def remember(self, sets: Iterable[tuple[int, ...]]) -> None:
         """Count some sets in advance to have an initial mark."""
@@ -287,10 +298,10 @@ class _ScanRun:
                 return
 
     def _put(self, keys: tuple[int, ...], n_uniques: int) -> None:
-        self.found[tuple(sorted(keys))] = n_uniques
-        if len(self.found) >= self.top:
-            self.found = {keys: n for n, keys in self.best()}
-            self.mark = min(self.found.values())
+        self.n_uniques_of[tuple(sorted(keys))] = n_uniques
+        if len(self.n_uniques_of) >= self.top:
+            self.n_uniques_of = {keys: n for n, keys in self.best()}
+            self.mark = min(self.n_uniques_of.values())
 
     def _is_over(self) -> bool:
         if self.progress.cancelled():

@@ -165,42 +165,42 @@ def leaks(
     households : (str, array of int), optional
         The column of the household number and the household of each record, if membership is released.
     """
-    found: list[Leak] = []
-    for one in concealed:
-        found += _of_key(one, [column for column in columns if column.name != one.key], households)
-    return tuple(sorted(found, key=lambda leak: (-leak.determines / RESTORES[leak.by], leak.key, leak.columns)))
+    all_leaks: list[Leak] = []
+    for concealed_key in concealed:
+        all_leaks += _of_key(concealed_key, [column for column in columns if column.name != concealed_key.key], households)
+    return tuple(sorted(all_leaks, key=lambda leak: (-leak.determines / RESTORES[leak.by], leak.key, leak.columns)))
 
 
-def _of_key(one: Concealed, columns: Sequence[OrderedColumn], households: tuple[str, Integers] | None) -> list[Leak]:
-    n = len(one.values)
+def _of_key(concealed: Concealed, columns: Sequence[OrderedColumn], households: tuple[str, Integers] | None) -> list[Leak]:
+    n = len(concealed.values)
     sample = (
         np.arange(n) if n <= SCREENED_RECORDS else np.sort(np.random.default_rng(0).choice(n, SCREENED_RECORDS, replace=False))
     )
-    part = one if len(sample) == n else one.at(sample)
+    part = concealed if len(sample) == n else concealed.at(sample)
     singles: list[tuple[OrderedColumn, Leak]] = []
     weak: list[tuple[float, OrderedColumn]] = []
     for column in columns:
         there = column if len(sample) == n else column.at(sample)
         leak = _of_column(part, there)
-        if leak is not None and leak.determines >= TELLS * RESTORES[one.by] / 2.0 and len(sample) < n:
-            leak = _of_column(one, column)
+        if leak is not None and leak.determines >= TELLS * RESTORES[concealed.by] / 2.0 and len(sample) < n:
+            leak = _of_column(concealed, column)
         if leak is None:
             continue
         if leak.is_worth_telling:
             singles.append((column, leak))
         if not leak.restores and leak.determines >= 0.02:
             weak.append((leak.determines, there))
-    found = [leak for _, leak in singles]
-    alone = {leak.columns[0]: leak.determines for leak in found}
+    leaks_of_key = [leak for _, leak in singles]
+    alone = {leak.columns[0]: leak.determines for leak in leaks_of_key}
     telling = [column for _, column in sorted(weak, key=lambda pair: -pair[0])[:MOST_TOGETHER]]
-    restoring = {leak.columns[0] for leak in found if leak.restores}
-    found += [leak for leak in _together(part, telling) if _adds(leak, alone)]
+    restoring = {leak.columns[0] for leak in leaks_of_key if leak.restores}
+    leaks_of_key += [leak for leak in _together(part, telling) if _adds(leak, alone)]
     others = [column.at(sample) for column in columns if column.name not in restoring]
     summed = [leak for leak in _sums(part, others) if _adds(leak, alone)]
-    found += summed or [leak for leak in _sums(part, others, in_logs=True) if _adds(leak, alone)]
+    leaks_of_key += summed or [leak for leak in _sums(part, others, in_logs=True) if _adds(leak, alone)]
     if households is not None:
-        found += _of_households(one, columns, *households)
-    return found
+        leaks_of_key += _of_households(concealed, columns, *households)
+    return leaks_of_key
 
 
 def _adds(leak: Leak, alone: Mapping[str, float]) -> bool:
@@ -211,41 +211,41 @@ def _adds(leak: Leak, alone: Mapping[str, float]) -> bool:
 # ---------------------------------------------------------------------- one column
 
 
-def _of_column(one: Concealed, column: OrderedColumn) -> Leak | None:
+def _of_column(concealed: Concealed, column: OrderedColumn) -> Leak | None:
     """What a column tells by its values or by its order, whichever is more; None if nothing beyond chance."""
-    found = [_measured(one, column.codes, column.n_levels, (column.name,), "values")]
+    ways = [_measured(concealed, column.codes, column.n_levels, (column.name,), "values")]
     if (runs := in_runs(column)) is not None:
-        found.append(_measured(one, runs.codes, runs.n_levels, (column.name,), "order"))
-    best = max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
+        ways.append(_measured(concealed, runs.codes, runs.n_levels, (column.name,), "order"))
+    best = max((leak for leak in ways if leak is not None), key=lambda leak: leak.determines, default=None)
     if runs is None or (best is not None and best.restores):
         return best
     # A number in which most values are rare may still have the key among its digits, a text among its words.
-    parts = [_measured(one, part.codes, part.n_levels, (column.name,), "part") for part in column.parts()]
+    parts = [_measured(concealed, part.codes, part.n_levels, (column.name,), "part") for part in column.parts()]
     return max((leak for leak in (best, *parts) if leak is not None), key=lambda leak: leak.determines, default=None)
 
 
-def _measured(one: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
-    known = np.flatnonzero(one._has_value & (codes >= 0))
+def _measured(concealed: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
+    known = np.flatnonzero(concealed._has_value & (codes >= 0))
     if len(known) < 4 * SHORTEST_RUN:
         return None
-    shown, n_shown = one.shown[known], int(one.shown.max()) + 1
+    shown, n_shown = concealed.shown[known], int(concealed.shown.max()) + 1
     of_shown = np.bincount(shown, minlength=n_shown)
-    own = _information(one.pairs, known, codes, n_shown, n_levels)
-    chance = _information(one.pairs_by_chance, known, codes, n_shown, n_levels)
+    own = _information(concealed.pairs, known, codes, n_shown, n_levels)
+    chance = _information(concealed.pairs_by_chance, known, codes, n_shown, n_levels)
     # Sums over the records of a shown level; I ≤ H, and both are 0 where one value is all that it can be.
-    hidden, told, by_chance = own.entropy, own.information, np.minimum(chance.information, own.entropy)
-    best, where, records = _share(hidden.sum(), told.sum(), by_chance.sum()), None, int(of_shown[hidden > 1e-9].sum())
+    hidden, given_away, by_chance = own.entropy, own.information, np.minimum(chance.information, own.entropy)
+    best, where, records = _share(hidden.sum(), given_away.sum(), by_chance.sum()), None, int(of_shown[hidden > 1e-9].sum())
     for level in np.flatnonzero((of_shown >= FEWEST_IN_GROUP) & (hidden > 1e-9)) if n_shown > 1 else ():
-        share = _share(hidden[level], told[level], by_chance[level])
+        share = _share(hidden[level], given_away[level], by_chance[level])
         # A single level counts only where it is more than the file's own share by a margin: there are many levels.
         if share > best + 0.05:
             best, where, records = share, int(level), int(of_shown[level])
-    return Leak(names, one.key, one.by, best, how, where, records) if best > 0.0 else None
+    return Leak(names, concealed.key, concealed.by, best, how, where, records) if best > 0.0 else None
 
 
-def _share(hidden: float, told: float, by_chance: float) -> float:
+def _share(hidden: float, given_away: float, by_chance: float) -> float:
     """D from sums over records of H, I and E, in nats; 0 where it could be chance, or chance alone would tell nearly all."""
-    above = told - by_chance
+    above = given_away - by_chance
     if above <= SURE * (np.sqrt(by_chance) + 1.0) or hidden - by_chance <= 0.05 * hidden:
         return 0.0
     return float(above / (hidden - by_chance))
@@ -316,26 +316,26 @@ def _joined(columns: Sequence[OrderedColumn]) -> tuple[Integers, int]:
     return codes, n_levels
 
 
-def _together(one: Concealed, columns: Sequence[OrderedColumn]) -> Iterator[Leak]:
+def _together(concealed: Concealed, columns: Sequence[OrderedColumn]) -> Iterator[Leak]:
     """Pairs of columns, and triples of the most telling ones, by the combination of their values."""
     coarse = [in_runs(column) or column for column in columns]
     for few in (*combinations(coarse, 2), *combinations(coarse[:4], 3)):
-        leak = _measured(one, *_joined(few), tuple(column.name for column in few), "values")
+        leak = _measured(concealed, *_joined(few), tuple(column.name for column in few), "values")
         if leak is not None:
             yield leak
 
 
-def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in_logs: bool = False) -> Iterator[Leak]:
+def _sums(concealed: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in_logs: bool = False) -> Iterator[Leak]:
     """A key that is a sum or difference of two or three columns, found by regression on one column after another.
 
     The columns are chosen as in orthogonal matching pursuit; what is predicted is then judged like any column, by its counts. A
     product or ratio is a sum of logarithms.
     """
     numeric = [column for column in columns if column.numbers is not None]
-    if one.numbers is None or len(numeric) < 2:
+    if concealed.numbers is None or len(numeric) < 2:
         return
-    held = np.flatnonzero(one.values >= 0)[:5_000]
-    values = one.numbers[one.values[held]]
+    held = np.flatnonzero(concealed.values >= 0)[:5_000]
+    values = concealed.numbers[concealed.values[held]]
     known = np.stack([column.codes[held] >= 0 for column in numeric], axis=1)
     numbers = np.stack([c.numbers[c.codes[held]] for c in numeric if c.numbers is not None], axis=1)
     if in_logs:
@@ -365,9 +365,9 @@ def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in
         rest = np.where(every, values - fitted, 0.0)
         if len(chosen) > 1:
             names = tuple(numeric[k].name for k in sorted(chosen))
-            part = Concealed(one.key, one.by, one.values[held], one.shown[held], one.n_records)
+            part = Concealed(concealed.key, concealed.by, concealed.values[held], concealed.shown[held], concealed.n_records)
             # In steps of a tenth of the smallest difference between values, rounding errors do not matter.
-            step = 0.1 * float(np.diff(np.unique(one.numbers[np.isfinite(one.numbers)])).min(initial=np.inf))
+            step = 0.1 * float(np.diff(np.unique(concealed.numbers[np.isfinite(concealed.numbers)])).min(initial=np.inf))
             if not np.isfinite(step):
                 return
             predicted = np.exp(np.minimum(fitted, 50.0)) if in_logs else fitted
@@ -381,20 +381,20 @@ def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in
 # ---------------------------------------------------------------------- the rows of a household
 
 
-def _of_households(one: Concealed, columns: Sequence[OrderedColumn], name: str, households: Integers) -> list[Leak]:
+def _of_households(concealed: Concealed, columns: Sequence[OrderedColumn], name: str, households: Integers) -> list[Leak]:
     """What the rows of a household show by being counted or added up, about a key that all its members share."""
     order = np.argsort(households, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], np.diff(households[order]) != 0]))
     sizes = np.diff(np.append(starts, len(order)))
-    if len(starts) > 0.9 * len(order) or not _is_shared(one.values[order], starts, sizes):
+    if len(starts) > 0.9 * len(order) or not _is_shared(concealed.values[order], starts, sizes):
         return []
-    first = one.at(order[starts])
+    first = concealed.at(order[starts])
     n = len(starts)
     screened = (
         np.arange(n) if n <= SCREENED_HOUSEHOLDS else np.random.default_rng(0).choice(n, SCREENED_HOUSEHOLDS, replace=False)
     )
     part = first if len(screened) == n else first.at(np.sort(screened))
-    found = []
+    restoring = []
     for names, how, totals in _shown_together(columns, order, starts, sizes, name):
         distinct, codes = np.unique(totals, return_inverse=True)
         codes = np.where(np.isnan(totals), -1, codes).astype(np.int32)
@@ -403,19 +403,19 @@ def _of_households(one: Concealed, columns: Sequence[OrderedColumn], name: str, 
         if leak is not None and part is not first and leak.is_worth_telling:
             leak = _of_totals(first, codes, n_levels, names, how)
         if leak is not None and leak.restores:
-            found.append(leak)
+            restoring.append(leak)
     # Many columns add up to the same: the number of rows, if it restores the key, says it all.
-    counted = [leak for leak in found if leak.how == "rows counted"]
-    return counted or sorted(found, key=lambda leak: -leak.determines)[:3]
+    counted = [leak for leak in restoring if leak.how == "rows counted"]
+    return counted or sorted(restoring, key=lambda leak: -leak.determines)[:3]
 
 
-def _of_totals(one: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
+def _of_totals(concealed: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
     """As for a column; totals that hardly two households share are looked at in their order."""
     column = OrderedColumn(names[0], codes, n_levels)
-    found = [_measured(one, codes, n_levels, names, how)]
+    ways = [_measured(concealed, codes, n_levels, names, how)]
     if (runs := in_runs(column)) is not None:
-        found.append(_measured(one, runs.codes, runs.n_levels, names, how))
-    return max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
+        ways.append(_measured(concealed, runs.codes, runs.n_levels, names, how))
+    return max((leak for leak in ways if leak is not None), key=lambda leak: leak.determines, default=None)
 
 
 def _is_shared(values: Integers, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> bool:

@@ -242,9 +242,9 @@ def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats)
 
 def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """The sets of keys that records lack, most frequent first, and the set that applies to each cell."""
-    found, which = np.unique(lacks, axis=0, return_inverse=True)
+    patterns, which = np.unique(lacks, axis=0, return_inverse=True)
     order = np.argsort(-np.bincount(which.ravel(), weights=counts), kind="stable")
-    return found[order], np.argsort(order)[which.ravel()]
+    return patterns[order], np.argsort(order)[which.ravel()]
 
 
 def _occupied_sums(
@@ -267,20 +267,20 @@ def _occupied_sums(
     numbers = [rng.integers(0, 2**64, c.n_levels, dtype=np.uint64) for c in table.categories]
     columns = np.stack([number[table.cells[:, k]] for k, number in enumerate(numbers)])
     members = [np.flatnonzero(of_cell == p) for p in range(len(patterns))]
-    found = tuple(np.zeros(table.n_cells) for _ in values)
-    for one, own in enumerate(members):
-        for other, theirs in enumerate(members):
-            if not counts_for[one, other]:
+    totals = tuple(np.zeros(table.n_cells) for _ in values)
+    for pattern, own in enumerate(members):
+        for other_pattern, theirs in enumerate(members):
+            if not counts_for[pattern, other_pattern]:
                 continue
-            kept = ~(patterns[one] | patterns[other])
+            kept = ~(patterns[pattern] | patterns[other_pattern])
             mine, signs = (_signature(columns, kept, rows) for rows in (own, theirs))
             # Sorting the smaller of the two is faster.
             distinct = np.unique(mine if len(mine) < len(signs) else signs)
             (at, meets), (place, has) = _places(distinct, signs), _places(distinct, mine)
-            for total, value in zip(found, values, strict=True):
+            for total, value in zip(totals, values, strict=True):
                 sums = np.bincount(at[meets], weights=value[theirs[meets]].astype(np.float64), minlength=len(distinct))
                 total[own[has]] += sums[place[has]]
-    return found
+    return totals
 
 
 def _places(distinct: NDArray[np.uint64], signs: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -290,10 +290,10 @@ def _places(distinct: NDArray[np.uint64], signs: NDArray[np.uint64]) -> tuple[ND
 
 
 def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    found = np.zeros(len(rows), dtype=np.uint64)
+    signature = np.zeros(len(rows), dtype=np.uint64)
     for k in np.flatnonzero(kept):
-        found += columns[k, rows]
-    return found
+        signature += columns[k, rows]
+    return signature
 
 
 # ---------------------------------------------------------------------- empty cells
@@ -312,14 +312,14 @@ def _empty_cells(
     No other cell compatible with these is occupied, so all of them except the cell itself are empty. They have one of the patterns
     ``others`` and are grouped by the keys that are missing in either of the two.
     """
-    found: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
+    by_keys: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
     n_left = limits.cells
     for differ, cells, owners in _by_pattern(table, others, alone, lacks, limits.values):
-        found.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
+        by_keys.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
         n_left = max(0, n_left - len(cells))
         if n_left == 0:
             break
-    return found
+    return by_keys
 
 
 def _by_pattern(
@@ -358,6 +358,6 @@ def _values_of(table: ContingencyTable, keys: NDArray[np.intp], most: int) -> Ce
         return np.array(combinations, dtype=np.int32).reshape(len(combinations), len(keys))
     given = table.cells[:, keys]
     is_known = ~_lacks(table, table.cells)[:, keys].any(axis=1)
-    found, which = np.unique(given[is_known], axis=0, return_inverse=True)
+    distinct, which = np.unique(given[is_known], axis=0, return_inverse=True)
     commonest = np.argsort(-np.bincount(which.ravel(), weights=table.counts[is_known]), kind="stable")
-    return np.asarray(found[commonest[:most]], dtype=np.int32)
+    return np.asarray(distinct[commonest[:most]], dtype=np.int32)

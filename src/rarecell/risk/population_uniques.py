@@ -158,7 +158,7 @@ def ewens(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -
     theta = root_of_growing(lambda value: value * digamma_difference(value, n) - u)
     if theta is None:
         return report.failed("The likelihood equation of θ found no solution.")
-    return report.found(ewens_probability(theta, n, population), theta=theta)
+    return report.solved(ewens_probability(theta, n, population), theta=theta)
 
 
 def ewens_moment(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -169,9 +169,9 @@ def ewens_moment(size_indices: Mapping[int, int] | SizeIndices, *, population: f
     if s1 >= n:
         return report.failed("Every record is alone in its cell, so that θ = s1(n−1)/(n−s1) is infinite.")
     if s1 == 0:
-        return report.found(1.0, theta=0.0)
+        return report.solved(1.0, theta=0.0)
     theta = s1 * (n - 1.0) / (n - s1)
-    return report.found(ewens_probability(theta, n, population), theta=theta)
+    return report.solved(ewens_probability(theta, n, population), theta=theta)
 
 
 def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -208,14 +208,14 @@ def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
         theta = theta_given(0.0)
         if theta is None:
             return report.failed("The likelihood equations found no solution.")
-        return report.found(ewens_probability(theta, n, population), "α = 0: Ewens' formula fits best.", alpha=0.0, theta=theta)
+        return report.solved(ewens_probability(theta, n, population), "α = 0: Ewens' formula fits best.", alpha=0.0, theta=theta)
     if not slope(high) < 0.0:
         return report.failed("The likelihood grows towards α = 1 and has no maximum inside.")
     alpha = root(slope, low, high, tolerance=1e-13)
     theta = theta_given(alpha)
     if theta is None:
         return report.failed("The likelihood equations found no solution.")
-    return report.found(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
+    return report.solved(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
 
 
 def pitman_ratio(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -231,7 +231,7 @@ def pitman_ratio(size_indices: Mapping[int, int] | SizeIndices, *, population: f
     theta = root_of_growing(lambda value: pitman_expected_cells(alpha, value, n) - u, above=-alpha)
     if theta is None:
         return report.failed(f"With α = {alpha:.4f} no θ gives the observed number of cells.")
-    return report.found(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
+    return report.solved(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
 
 
 def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -250,7 +250,7 @@ def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
     sizes_j, numbers = sizes.arrays()
     weights = numbers * probability_one_sampled(sizes_j, sizes.n_records, population)
     message = "" if sizes.is_complete else "Cells given in number only were left out; large ones hardly matter."
-    return report.found(float(weights[0] / weights.sum()), message)
+    return report.solved(float(weights[0] / weights.sum()), message)
 
 
 def slide_negative_binomial(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -268,7 +268,7 @@ def slide_negative_binomial(size_indices: Mapping[int, int] | SizeIndices, *, po
     )
     fraction = n / population
     if fraction >= 1.0:
-        return report.found(1.0, "The sample is the population.")
+        return report.solved(1.0, "The sample is the population.")
     if s1 == 0 or s2 == 0:
         return report.failed("It needs cells with one record and cells with two.")
     n_population_cells = u + _unseen_cells(sizes, fraction)
@@ -282,7 +282,7 @@ def slide_negative_binomial(size_indices: Mapping[int, int] | SizeIndices, *, po
     probability = n_population_cells * np.exp(alpha * np.log(beta)) * fraction / s1
     if probability > 1.0:
         return report.failed("Its solution has more population uniques in the sample than there are sample uniques.")
-    return report.found(float(probability), alpha=alpha, beta=beta, population_cells=n_population_cells)
+    return report.solved(float(probability), alpha=alpha, beta=beta, population_cells=n_population_cells)
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ class _Reporter:
     def failed(self, message: str) -> UniquesEstimate:
         return UniquesEstimate(self.name, None, None, MappingProxyType({}), False, self.assumption, message)
 
-    def found(self, probability: float, message: str = "", **parameters: float) -> UniquesEstimate:
+    def solved(self, probability: float, message: str = "", **parameters: float) -> UniquesEstimate:
         if not 0.0 <= probability <= 1.0 + 1e-9:
             return self.failed("Its equations were solved, but their solution is not a probability.")
         probability = min(probability, 1.0)

@@ -21,7 +21,7 @@ from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
-from rarecell.outcome.showing import Shown, in_library_of
+from rarecell.outcome.plain import Shown, in_library_of
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
@@ -105,24 +105,24 @@ class RecordRisk(Shown):
     @cached_property
     def unique_probability(self) -> Floats:
         """P(unique in the population | unique in the sample) of each cell; 0 for cells with more than one record."""
-        found = np.zeros(len(self.sample_count))
+        probability = np.zeros(len(self.sample_count))
         alone = np.flatnonzero(self.sample_count == 1)
         design = self.design.at(alone)
         if self._gamma_law is not None:
             shape, scale = self._gamma_law
-            found[alone] = posterior_unique_probability(shape[alone], scale[alone], design.n_unseen)
-            return found
+            probability[alone] = posterior_unique_probability(shape[alone], scale[alone], design.n_unseen)
+            return probability
         log_p = self.log_cell_probability[alone] + design.log_scale
         if self.form == "multinomial":
-            found[alone] = formulas.unique_probability(log_p, design.n_unseen)
-            return found
+            probability[alone] = formulas.unique_probability(log_p, design.n_unseen)
+            return probability
         rate = np.exp(log_p) * design.reference_population
         if self._is_poisson:
-            found[alone] = formulas.poisson_unique_probability((1.0 - design.inclusion) * rate)
+            probability[alone] = formulas.poisson_unique_probability((1.0 - design.inclusion) * rate)
         else:
             assert self.shape is not None
-            found[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
-        return found
+            probability[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
+        return probability
 
     @cached_property
     def standard_error(self) -> Floats | None:
@@ -130,13 +130,13 @@ class RecordRisk(Shown):
         if self.posterior is None or self.posterior.error is None or self._gamma_law is None:
             return None
         shape, scale = self._gamma_law
-        found = np.zeros(len(shape))
+        error = np.zeros(len(shape))
         alone = np.flatnonzero(self.sample_count == 1)
         n_unseen, factor = self.design.at(alone).n_unseen, np.exp(self.posterior.error[alone])
         low = posterior_unique_probability(shape[alone], scale[alone] * factor, n_unseen)
         high = posterior_unique_probability(shape[alone], scale[alone] / factor, n_unseen)
-        found[alone] = 0.5 * (high - low)
-        return found
+        error[alone] = 0.5 * (high - low)
+        return error
 
     def is_uncertain(self, threshold: float) -> NDArray[np.bool_]:
         """Whether another seed could put the sample unique of each cell on the other side of ``threshold``."""
@@ -195,16 +195,10 @@ class RecordRisk(Shown):
         logs = self.log_population_share[self.sample_count == 1] / np.log(10.0)
         # A probability that is a power of ten must not fall into the lower decade because its logarithm was rounded.
         decade = np.floor(logs[np.isfinite(logs)] + 1e-12).astype(np.int64)
-        found, numbers = np.unique(decade, return_counts=True)
-        return dict(zip(found[::-1].tolist(), numbers[::-1].tolist(), strict=True))
+        decades, numbers = np.unique(decade, return_counts=True)
+        return dict(zip(decades[::-1].tolist(), numbers[::-1].tolist(), strict=True))
 
     # ------------------------------------------------------------------ single records
-
-    @property
-    def _cell_of_row(self) -> NDArray[np.int64]:
-        """Cell of each record; each cell once if the table does not know its records."""
-        record_cell = self.table.record_cell
-        return np.arange(self.table.n_cells) if record_cell is None else record_cell
 
     def per_record(self) -> dict[str, Array]:
         """Arrays with one entry for each record of the file, in its order.
@@ -213,7 +207,7 @@ class RecordRisk(Shown):
         dropped for a missing key has a count of 0, and NaN for the probabilities. A table built from counts has
         no records; there is then one entry for each cell.
         """
-        cell = self._cell_of_row
+        cell = self.table.listed_cells
         dropped = cell < 0
         columns: dict[str, Array] = {"cell_count": np.where(dropped, 0, self.sample_count[cell])}
         for name, values in (
@@ -352,8 +346,8 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
         return -float(np.sum(terms - np.log(-np.expm1(log_empty))))
 
     low, high = np.log(1e-3), np.log(1e6)
-    found = minimum(loss, low, high, tolerance=1e-6)
-    return float("inf") if loss(high) <= loss(found) + 1e-6 else math.exp(found)
+    best = minimum(loss, low, high, tolerance=1e-6)
+    return float("inf") if loss(high) <= loss(best) + 1e-6 else math.exp(best)
 
 
 def household_risk(record_probability: ArrayLike, household: Sequence[Level] | Array) -> Floats:

@@ -26,7 +26,7 @@ from rarecell.data.coding import Coding, code_levels
 from rarecell.data.levels import RawLevels, settle
 from rarecell.engine import open_source
 from rarecell.engine.arrays import EncodedColumn
-from rarecell.engine.source import Column, Source
+from rarecell.engine.source import Column, Source, levels_of
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.roles import CalibrationSummary
 from rarecell.risk.records import RecordRisk
@@ -114,10 +114,10 @@ class RegisterCounts:
         alone = self.table.unique_cells
         estimated, is_true = risk.unique_probability[alone], self.population_count[alone] == 1
         band = np.clip(np.searchsorted(CALIBRATION_EDGES, estimated, side="right") - 1, 0, len(CALIBRATION_EDGES) - 2)
-        found = []
+        bands = []
         for b in np.unique(band).tolist():
             among = band == b
-            found.append(
+            bands.append(
                 CalibrationSummary(
                     low=CALIBRATION_EDGES[b],
                     high=CALIBRATION_EDGES[b + 1],
@@ -126,7 +126,7 @@ class RegisterCounts:
                     true=float(is_true[among].mean()),
                 )
             )
-        return tuple(found)
+        return tuple(bands)
 
     def __str__(self) -> str:
         text = (
@@ -210,7 +210,7 @@ def register_counts(
     if unknown:
         raise UnknownColumns.among(unknown, list(columns), role="column of the register")
     in_file = {key: _FileKey.of(data, key) for key in counted_for.keys}
-    recodes = _bands(source, columns, {key: one for key, one in in_file.items() if one.coding.cuts_values})
+    recodes = _bands(source, columns, {key: file_key for key, file_key in in_file.items() if file_key.coding.cuts_values})
     grouped = source.counts(counted_for.keys, recodes=recodes)
     codes, everybody = [], []
     for of_key, column in zip(counted_for.categories, grouped.columns, strict=True):
@@ -344,16 +344,16 @@ class _FileKey:
         coded = code_levels(self.key, together, np.ones(len(together.values), dtype=np.int64), self.coding)
         level = coded.code_of_value
         code_of_level = dict(zip(level[: len(self.values)].tolist(), self.codes.tolist(), strict=True))
-        return np.array([code_of_level.get(one, -1) for one in level[len(self.values) :].tolist()], dtype=np.int32)
+        return np.array([code_of_level.get(of_value, -1) for of_value in level[len(self.values) :].tolist()], dtype=np.int32)
 
 
 def _bands(source: Source, columns: Mapping[str, Column], keys: Mapping[str, _FileKey]) -> dict[str, EncodedColumn]:
     """Codes of the register's values of banded keys, so that people are counted by band and not by value."""
-    found = {}
-    for key, (values, _) in source.levels(list(keys)).items():
+    encoded = {}
+    for key, (values, _) in levels_of(source, list(keys)).items():
         raw = settle(values, columns[key], decimal_mark=source.decimal_mark)
-        found[key] = EncodedColumn(values, keys[key].banded_codes_of(raw))
-    return found
+        encoded[key] = EncodedColumn(values, keys[key].banded_codes_of(raw))
+    return encoded
 
 
 def _text(value: Level) -> str | None:

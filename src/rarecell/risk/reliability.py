@@ -28,13 +28,16 @@ FEW_RECORDS = 200
 WIDE = 0.08
 """Relative standard deviation of the estimate from which an error of more than a tenth is likely enough to say so."""
 
+VERY_WIDE = 0.2
+"""Relative standard deviation from which an error of more than a fifth is likely."""
+
 MANY_UNIQUES = 50
 """Fewer population uniques than this are uncertain by chance alone, and seldom matter."""
 
 SMALL_FRACTION = 0.015
 """Below this sampling fraction, estimates of small numbers of population uniques were off by up to a fifth."""
 
-DEPENDENT = 0.2
+DEPENDENT = 0.3
 """From this :func:`~rarecell.risk.interval.dependence_on_rare_levels` on, estimates were off by a tenth more often than chance has it."""
 
 
@@ -48,7 +51,7 @@ def with_light(light: str, reasons: Sequence[str]) -> Reliability:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedUniques:
     """Population uniques counted in a register, and the interval that was estimated for their number."""
 
     population_uniques: int
@@ -72,7 +75,7 @@ def reliability(
     fit: FitDiagnostics,
     design: DesignEffect | None,
     doubles: Sequence[Doubles] = (),
-    counted: Counted | None = None,
+    counted: CountedUniques | None = None,
     interval: RiskInterval | None = None,
 ) -> Reliability:
     """The light of an estimate.
@@ -87,7 +90,7 @@ def reliability(
         The effect of unequal weights.
     doubles : sequence of Doubles, optional
         Pairs of records and of households that agree on everything.
-    counted : Counted, optional
+    counted : CountedUniques, optional
         What a register says about the number that was estimated.
     interval : RiskInterval, optional
         The interval of the estimate.
@@ -99,6 +102,8 @@ def reliability(
     against += [fit.verdict] if fit.is_refuted else []
     against += [str(pairs) for pairs in doubles if pairs.is_suspicious]
     cautions = [fit.verdict] if fit.is_suspicious and not fit.is_refuted else []
+    if fit.repeats is not None and fit.repeats.is_suspicious:
+        (against if fit.repeats.is_large else cautions).append(str(fit.repeats))
     fraction = table.n_records / risk.population
     if fraction < LEAST_FRACTION:
         cautions.append(
@@ -108,8 +113,10 @@ def reliability(
     is_many = risk.expected_population_uniques >= MANY_UNIQUES or fraction < SMALL_FRACTION
     if interval is not None and interval.relative_deviation > WIDE and is_many:
         low, high = interval.population_uniques
-        cautions.append(
-            f"The number of population uniques lies between {low:,.0f} and {high:,.0f}: it is not known to within a tenth."
+        is_useless = interval.relative_deviation > VERY_WIDE and risk.expected_population_uniques >= MANY_UNIQUES
+        (against if is_useless else cautions).append(
+            f"The number of population uniques lies between {low:,.0f} and {high:,.0f}: it is not known to within a "
+            f"{'fifth' if is_useless else 'tenth'}."
         )
     if table.n_records < FEW_RECORDS:
         cautions.append(f"The file has {table.n_records:,} records, too few to tell one model from another.")

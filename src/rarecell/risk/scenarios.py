@@ -77,27 +77,20 @@ class ScenarioRisk:
 
     def summary(self, threshold: float, table: ContingencyTable) -> ScenarioSummary:
         """Figures for the whole file; ``table`` is that of all keys."""
-        alone = self.risk.unique_probability[self.risk.sample_count == 1]
-        if self.family is not None:
+        if self.family is None:
+            at_risk, recognised = self.risk.unique_probability[self.risk.sample_count == 1], None
+        else:
             together = self.of_records(table)
-            return ScenarioSummary(
-                name=self.name,
-                keys=self.keys,
-                sample_uniques=self.risk.n_sample_uniques,
-                expected_population_uniques=self.risk.expected_population_uniques,
-                expected_correct_matches=self.risk.expected_correct_matches,
-                highest=float(together.max(initial=0.0)),
-                records_above_threshold=int((together[together > 0.0] >= threshold).sum()),
-                expected_recognised=float(together.sum()),
-            )
+            at_risk, recognised = together[together > 0.0], float(together.sum())
         return ScenarioSummary(
             name=self.name,
             keys=self.keys,
             sample_uniques=self.risk.n_sample_uniques,
             expected_population_uniques=self.risk.expected_population_uniques,
             expected_correct_matches=self.risk.expected_correct_matches,
-            highest=float(alone.max(initial=0.0)),
-            records_above_threshold=int((alone >= threshold).sum()),
+            highest=float(at_risk.max(initial=0.0)),
+            records_above_threshold=int((at_risk >= threshold).sum()),
+            expected_recognised=recognised,
         )
 
 
@@ -111,23 +104,23 @@ class Scenarios:
     @cached_property
     def worst_probability(self) -> NDArray[np.float64]:
         """Highest probability of each cell over the scenarios."""
-        return np.asarray(np.max([one.unique_probability for one in self.each], axis=0))
+        return np.asarray(np.max([scenario.unique_probability for scenario in self.each], axis=0))
 
     @cached_property
     def worst(self) -> NDArray[np.int64]:
         """Position of the scenario with the highest probability for each cell; the first if several tie, −1 where all are 0."""
-        first = np.argmax([one.unique_probability for one in self.each], axis=0)
+        first = np.argmax([scenario.unique_probability for scenario in self.each], axis=0)
         return np.asarray(np.where(self.worst_probability > 0.0, first, -1))
 
     @property
     def knows_families(self) -> bool:
         """Whether the intruders know who lives with whom."""
-        return any(one.family is not None for one in self.each)
+        return any(scenario.family is not None for scenario in self.each)
 
     @cached_property
     def of_records(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """For every record, its highest risk over the scenarios, and the position of that scenario; −1 where all are 0."""
-        each = np.array([one.of_records(self.table) for one in self.each])
+        each = np.array([scenario.of_records(self.table) for scenario in self.each])
         highest = each.max(axis=0)
         return highest, np.where(highest > 0.0, each.argmax(axis=0), -1)
 
@@ -143,17 +136,17 @@ class Scenarios:
 
     def masks_above(self, threshold: float) -> NDArray[np.uint64]:
         """For each cell, the scenarios in which it is above ``threshold``, as bits."""
-        found = np.zeros(self.table.n_cells, dtype=np.uint64)
-        for position, one in enumerate(self.each):
-            found |= np.where(one.unique_probability > threshold, np.uint64(single(position)), np.uint64(0))
-        return found
+        masks = np.zeros(self.table.n_cells, dtype=np.uint64)
+        for position, scenario in enumerate(self.each):
+            masks |= np.where(scenario.unique_probability > threshold, np.uint64(single(position)), np.uint64(0))
+        return masks
 
     def per_record(self) -> dict[str, Array]:
         """``worst_scenario`` and its probability for each record, in file order; for each cell if there are no records."""
         if self.knows_families:
             highest, position = self.of_records
             return {"worst_scenario": self._names[position], "worst_probability": highest}
-        cell = np.arange(self.table.n_cells) if self.table.record_cell is None else self.table.record_cell
+        cell = self.table.listed_cells
         dropped = cell < 0
         return {
             "worst_scenario": np.where(dropped, "", self._names[self.worst[cell]]),
@@ -169,11 +162,11 @@ class Scenarios:
     @property
     def _names(self) -> NDArray[np.object_]:
         """Names of the scenarios, and an empty one for position −1."""
-        return np.array([*(one.name for one in self.each), ""], dtype=object)
+        return np.array([*(scenario.name for scenario in self.each), ""], dtype=object)
 
     def __str__(self) -> str:
-        told = "; ".join(f"{one.name}: {one.risk.expected_population_uniques:,.1f}" for one in self.each)
-        return f"Records expected to be unique in the population, by what an intruder knows: {told}."
+        numbers = "; ".join(f"{scenario.name}: {scenario.risk.expected_population_uniques:,.1f}" for scenario in self.each)
+        return f"Records expected to be unique in the population, by what an intruder knows: {numbers}."
 
 
 def assess_scenarios(
@@ -194,10 +187,10 @@ def assess_scenarios(
         Estimates the risk of a table and returns it for the same cells; called once for each scenario.
     """
     check_scenarios(scenarios, table.keys)
-    found = []
+    each = []
     for name, known in scenarios.items():
         smaller = table.project(list(known))
         columns = [table.cells[:, table.keys.index(key)] for key in known]
         cell = CellIndex(smaller.cells, [c.n_levels for c in smaller.categories]).find(columns)
-        found.append(ScenarioRisk(name, tuple(known), risk_of(smaller), cell))
-    return Scenarios(table, tuple(found))
+        each.append(ScenarioRisk(name, tuple(known), risk_of(smaller), cell))
+    return Scenarios(table, tuple(each))

@@ -125,8 +125,8 @@ class UnsafeCombinations:
     def __str__(self) -> str:
         n_special = len(np.unique(self.cell))
         smallest = f"; the smallest has {int(self.sizes.min())}" if self.sizes.size else ""
-        found = f"{len(self.mask):,} minimal unsafe combinations"
-        return f"{n_special:,} records have {found} of at most {self.max_size} keys{smallest}."
+        combinations = f"{len(self.mask):,} minimal unsafe combinations"
+        return f"{n_special:,} records have {combinations} of at most {self.max_size} keys{smallest}."
 
 
 def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None) -> UnsafeCombinations:

@@ -235,8 +235,8 @@ class _Growth:
         for k, chain in enumerate(self.chains):
             rows = np.flatnonzero(levels[:, k] > 0)
             smaller = masks[rows] ^ np.array([single(v) for v in chain], dtype=np.uint64)[levels[rows, k] - 1]
-            found = np.minimum(np.searchsorted(last.masks, smaller), len(last.masks) - 1)
-            position[rows, k] = np.where(last.masks[found] == smaller, found, -1)
+            place = np.minimum(np.searchsorted(last.masks, smaller), len(last.masks) - 1)
+            position[rows, k] = np.where(last.masks[place] == smaller, place, -1)
         return position
 
     def _can_matter_unseen(self, levels: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.bool_]:

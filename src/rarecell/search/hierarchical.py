@@ -51,7 +51,7 @@ STAGE = "searching hierarchical models"
 
 
 @dataclass(frozen=True)
-class Move:
+class ModelChange:
     """A step of the search: an interaction that was ``added`` to the model or dropped from it, and the score reached."""
 
     vertices: tuple[str, ...]
@@ -74,7 +74,7 @@ class HierarchicalSearchResult:
         Log-likelihood (kernel) less the penalty times the degrees of freedom; higher is better.
     start_scores : tuple of float
         Scores of the models that the search started from, in the order given.
-    moves : tuple of Move
+    moves : tuple of ModelChange
         The moves from the start to the best model.
     n_fits : int
         Number of models fitted.
@@ -87,7 +87,7 @@ class HierarchicalSearchResult:
     best: HierarchicalModel
     score: float
     start_scores: tuple[float, ...]
-    moves: tuple[Move, ...] = field(repr=False)
+    moves: tuple[ModelChange, ...] = field(repr=False)
     n_fits: int
     is_complete: bool
     seconds: float
@@ -145,7 +145,7 @@ def improve_model(
     began = time.monotonic()
     climb = _Climb(marginals or table.marginals, _penalty(table, criterion), memory_limit / _SHARES, progress)
     progress.start(STAGE, None)
-    best: tuple[float, tuple[int, ...], tuple[Move, ...]] | None = None
+    best: tuple[float, tuple[int, ...], tuple[ModelChange, ...]] | None = None
     scores = []
     is_complete = True
     for number, start in enumerate(starts):
@@ -223,15 +223,15 @@ class _Climb:
                 self._scores[generators] = -math.inf
         return self._scores[generators]
 
-    def run(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], tuple[Move, ...], bool]:
+    def run(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], tuple[ModelChange, ...], bool]:
         """Climb until no promising move improves the score; returns the model, the moves, and whether time sufficed."""
-        moves: list[Move] = []
+        moves: list[ModelChange] = []
         while True:
             step = self._step(generators, deadline)
             if step is None:
                 return generators, tuple(moves), time.monotonic() < deadline
             generators, changed, added = step
-            moves.append(Move(self.table.names_of(self.table.reduce(changed)), added, self.score(generators)))
+            moves.append(ModelChange(self.table.names_of(self.table.reduce(changed)), added, self.score(generators)))
 
     def _step(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], int, bool] | None:
         """The first of the most promising moves that improves the score."""
@@ -305,7 +305,7 @@ def faces_of(table: ContingencyTable, mask: int) -> list[int]:
 
 def additions(table: ContingencyTable, generators: Sequence[int]) -> list[int]:
     """Closed sets that are not in the model although all their faces are: the interactions that can be added alone."""
-    found = set()
+    addable = set()
 
     def is_generated(mask: int) -> bool:
         return any(is_inside(mask, g) for g in generators)
@@ -326,8 +326,8 @@ def additions(table: ContingencyTable, generators: Sequence[int]) -> list[int]:
             if is_generated(grown):
                 larger.add(grown)
             elif all(is_generated(face) for face in faces_of(table, grown)):
-                found.add(grown)
-    return list(in_canonical_order(found))
+                addable.add(grown)
+    return list(in_canonical_order(addable))
 
 
 def _with(table: ContingencyTable, generators: Sequence[int], mask: int) -> tuple[int, ...]:

@@ -116,6 +116,6 @@ def _together(family: Family, joined: frozenset[Pair]) -> NDArray[np.uint32]:
     for u, v in joined:
         (a, level_a), (b, level_b) = place[u], place[v]
         rows = np.flatnonzero((family.levels[:, a] <= level_a) & (family.levels[:, b] <= level_b))
-        for one, other in ((a, b), (b, a)):
-            together[rows, local[rows, one]] |= (1 << local[rows, other]).astype(np.uint32)
+        for key, mate in ((a, b), (b, a)):
+            together[rows, local[rows, key]] |= (1 << local[rows, mate]).astype(np.uint32)
     return together

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.machine.memory import free_memory
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 
 
 @dataclass(frozen=True)

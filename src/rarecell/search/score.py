@@ -220,13 +220,13 @@ class KnownScores:
             for place, v in enumerate(chain):
                 with_coarser[v] = mask_of(chain[: place + 1])
                 with_finer[v] = mask_of(chain[place:])
-        self.vertices = local.Vertices(table.vertex_key, table.vertex_levels.astype(np.float64), with_coarser, with_finer)
+        self.vertices = local.VertexMasks(table.vertex_key, table.vertex_levels.astype(np.float64), with_coarser, with_finer)
         most_keys = float(table.n_keys if max_clique is None else max_clique)
         self._limits = np.array([penalty_of(score), max_cells, most_keys, LEAST_GAIN])
         self._masks = np.zeros(1 << 10, dtype=np.uint64)
         self._values = np.full(1 << 10, np.nan)
         self.n_known = 0
-        self.missing = local.Missing(
+        self.missing = local.NeededScores(
             np.zeros(_MISSING_AT_ONCE, dtype=np.uint64), np.zeros(_MISSING_AT_ONCE), np.zeros(2, dtype=np.int64)
         )
         self._n_cells = table.n_cells

@@ -16,7 +16,7 @@ from rarecell.choices import SEARCHES
 from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
 from rarecell.search.exact import best_cliques, cost_of, estimate_exact
 from rarecell.search.greedy import Climbs, greedy_search
@@ -106,19 +106,21 @@ def select_model(
     limits = limits if max_seconds is None else replace(limits, greedy_seconds=max_seconds)
     scored = make_score(table, criterion, marginals=marginals)
     score: Score = scored if least_count < 2 else LeastCount(scored, least_count)
-    run = _Search(score, max_clique, marginals or table.marginals, progress, limits)
+    watched = _Balanced(progress)
+    run = _Search(score, max_clique, marginals or table.marginals, watched, limits)
     if search == "local":
         return run.local(restarts, seed)
     if search == "greedy":
         return run.greedy(restarts, seed)
     try:
         return run.exact(n_best, min(limits.auto_seconds, limits.greedy_seconds) if search == "auto" else math.inf)
-    except TooManySets as found:
+    except TooManySets as problem:
         if search == "exact":
             raise TooLarge(
-                f"An exact search of {table.n_vertices} vertices is out of reach: {found}. Bound the size of cliques "
+                f"An exact search of {table.n_vertices} vertices is out of reach: {problem}. Bound the size of cliques "
                 "(max_clique), use fewer keys or coarsenings, or search greedily."
             ) from None
+        watched.close()
         return run.greedy(restarts, seed)
 
 
@@ -139,27 +141,49 @@ def penalty_path(
     The average of these models estimates risk better than any of them: see :class:`~rarecell.model.average.AverageModel`.
     """
     # The smallest penalty needs the most sets; the others reuse what it counts.
-    found = {
+    by_penalty = {
         penalty: select_model(
             table, penalty, search, restarts, seed, max_clique, limits=limits, marginals=marginals, progress=progress
         )
         for penalty in sorted(penalties)
     }
-    return tuple(found[penalty] for penalty in penalties)
+    return tuple(by_penalty[penalty] for penalty in penalties)
 
 
-class _UntilDeadline:
+class _Balanced(OnlyCancelled):
+    """Passes on progress, and closes the stages that work which was given up has left open."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(progress)
+        self.n_open = 0
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        self.n_open += 1
+        self._progress.start(stage, total)
+
+    def advance(self, amount: float = 1.0) -> None:
+        self._progress.advance(amount)
+
+    def done(self) -> None:
+        self.n_open -= 1
+        self._progress.done()
+
+    def close(self) -> None:
+        while self.n_open:
+            self.done()
+
+
+class _UntilDeadline(_Balanced):
     """Passes on progress, and ends the work with :class:`TooManySets` when it takes too long."""
 
     def __init__(self, progress: Progress, deadline: float) -> None:
-        self.start, self.advance, self.done = progress.start, progress.advance, progress.done
-        self.progress = progress
+        super().__init__(progress)
         self.deadline = deadline
 
     def cancelled(self) -> bool:
         if time.monotonic() > self.deadline:
             raise TooManySets("it takes much longer than was estimated")
-        return self.progress.cancelled()
+        return super().cancelled()
 
 
 class _Search:
@@ -249,8 +273,8 @@ class _Search:
         score_of = dict(zip(ends, runs.scores.tolist(), strict=True))
         optima = _by_score(score_of, Counter(ends))
         path = runs.paths[ends.index(optima[0].graph.adjacency.tobytes())]
-        found = self._result("local", optima, starts=len(runs.ends), n_sets=self.known.n_known, path=path)
-        return found if runs.is_complete else replace(found, time_limit=self.max_seconds)
+        result = self._result("local", optima, starts=len(runs.ends), n_sets=self.known.n_known, path=path)
+        return result if runs.is_complete else replace(result, time_limit=self.max_seconds)
 
     @property
     def _seconds_left(self) -> float:
@@ -269,10 +293,10 @@ class _Search:
             if self.before is not None and self.before[0].best_score > climbs.best_score:
                 climbs, n_rounds = self.before
         optima = _by_score(climbs.score_of, climbs.times_met)
-        found = self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
+        result = self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
         if n_rounds == rounds:
-            return found
-        return replace(found, time_limit=self.max_seconds, reached_optimum=climbs.is_complete)
+            return result
+        return replace(result, time_limit=self.max_seconds, reached_optimum=climbs.is_complete)
 
     def _result(
         self,

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.exact import Links
+from rarecell._kernels.exact import BlockLinks
 from rarecell.graph.masks import single
 
 Chains = Sequence[Sequence[int]]
@@ -96,7 +96,7 @@ class Family:
         """Divisions of a rest that the dynamic programme compares: the part that takes longest."""
         return int((3.0**self.n_open).sum() / 2)
 
-    def links(self) -> Links:
+    def links(self) -> BlockLinks:
         """The tables that the kernels read."""
         n_sets, n_keys = self.levels.shape
         is_open = self.levels < self.lengths
@@ -127,7 +127,7 @@ class Family:
         # A full key does not count among the open keys up to it; an open key is the last of them.
         lower_bit = local + lower_opens
         kind, rests, rest_start = self._rests_by_remainder(is_open)
-        return Links(block, kind, n_open, raised, raise_fills, lowered, lower_bit, lower_opens, rests, rest_start)
+        return BlockLinks(block, kind, n_open, raised, raise_fills, lowered, lower_bit, lower_opens, rests, rest_start)
 
     def _rests_by_remainder(self, is_open: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
         """Local masks sorted by remainder; sets whose open keys have the same steps to go share one list."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Integers
 
 
-def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.random.Generator) -> NDArray[np.int64]:
-    """For each group in ``wanted``, draw one of its members in proportion to the weights.
+def draw_within(weights: Array, group: Integers, groups: Integers, rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each group in ``groups``, draw one of its members in proportion to the weights.
 
     Weights are divided by the total of their group before they are added up, so that draws from a group of tiny weights
     are as exact as from any other.
@@ -23,7 +23,7 @@ def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.rando
         The weight of each member, 0 or more.
     group : numpy.ndarray
         The group of each member; groups are numbered 0, 1, …, and each has a member.
-    wanted : numpy.ndarray
+    groups : numpy.ndarray
         The groups to draw from, one for each draw.
     rng : numpy.random.Generator
         Source of one uniform number for each draw.
@@ -35,15 +35,15 @@ def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.rando
     """
     order, lower, first = _by_group(weights, group)
     ends = lower[first]
-    target = ends[wanted] + rng.random(len(wanted)) * (ends[wanted + 1] - ends[wanted])
+    target = ends[groups] + rng.random(len(groups)) * (ends[groups + 1] - ends[groups])
     picked = np.searchsorted(lower[1:], target, side="right")
-    return np.asarray(order[np.clip(picked, first[wanted], first[wanted + 1] - 1)], dtype=np.int64)
+    return np.asarray(order[np.clip(picked, first[groups], first[groups + 1] - 1)], dtype=np.int64)
 
 
 def split_within(
-    weights: Array, group: Integers, wanted: Integers, number: Integers, rng: np.random.Generator
+    weights: Array, group: Integers, groups: Integers, number: Integers, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each group in ``wanted``, make ``number`` draws of its members in proportion to the weights, and count who was drawn.
+    """For each group in ``groups``, make ``number`` draws of its members in proportion to the weights, and count who was drawn.
 
     The draws are divided between the two halves of a group's members by a binomial number, those of each half again, and so on, so
     time goes with the members that are drawn and not with the draws. Weights are positive; the rest is as for :func:`draw_within`.
@@ -51,16 +51,16 @@ def split_within(
     Returns
     -------
     tuple of numpy.ndarray
-        Places in ``wanted``, positions of members drawn, and how often each was drawn, 1 or more.
+        Places in ``groups``, positions of members drawn, and how often each was drawn, 1 or more.
     """
     order, lower, first = _by_group(weights, group)
     place: NDArray[np.int64] = np.flatnonzero(number > 0)
     n_draws: NDArray[np.int64] = number[place].astype(np.int64)
-    start, end = first[wanted[place]], first[wanted[place] + 1]
-    found = []
+    start, end = first[groups[place]], first[groups[place] + 1]
+    members = []
     while len(place):
         is_one = end - start == 1
-        found.append((place[is_one], order[start[is_one]], n_draws[is_one]))
+        members.append((place[is_one], order[start[is_one]], n_draws[is_one]))
         place, start, end, n_draws = (part[~is_one] for part in (place, start, end, n_draws))
         middle = (start + end) // 2
         share = (lower[middle] - lower[start]) / (lower[end] - lower[start])
@@ -68,10 +68,10 @@ def split_within(
         n_draws = np.concatenate([n_lower, n_draws - n_lower])
         place, start, end = np.tile(place, 2), np.concatenate([start, middle]), np.concatenate([middle, end])
         place, start, end, n_draws = (part[n_draws > 0] for part in (place, start, end, n_draws))
-    if not found:
+    if not members:
         return place, place, place
-    of_place, member, times = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return of_place, member, times
+    place_drawn, member, times = (np.concatenate(parts) for parts in zip(*members, strict=True))
+    return place_drawn, member, times
 
 
 def _by_group(weights: Array, group: Integers) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
@@ -95,12 +95,12 @@ Floats = NDArray[np.float64]
 def log_gamma_draws(shape: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     """Logarithms of standard gamma variables, one row per draw and one column per shape; −inf where the shape is 0."""
     is_small = shape < 1.0
-    found = np.log(rng.standard_gamma(np.where(is_small, shape + 1.0, shape), (n_draws, len(shape))))
+    logs = np.log(rng.standard_gamma(np.where(is_small, shape + 1.0, shape), (n_draws, len(shape))))
     small = np.flatnonzero(is_small)
     exponential = rng.standard_exponential((n_draws, len(small)))
     with np.errstate(divide="ignore", over="ignore"):
-        found[:, small] -= exponential / shape[small]
-    return np.asarray(found)
+        logs[:, small] -= exponential / shape[small]
+    return np.asarray(logs)
 
 
 def log_beta_draws(mean: Floats, rest: Floats, variance: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -108,11 +108,11 @@ def log_beta_draws(mean: Floats, rest: Floats, variance: Floats, n_draws: int, r
 
     Where the variance or ``rest`` is zero, all draws equal the mean.
     """
-    found = np.zeros((n_draws, len(mean)))
+    logs = np.zeros((n_draws, len(mean)))
     is_fixed = (rest <= 0.0) | (variance <= 0.0)
     fixed, free = np.flatnonzero(is_fixed), np.flatnonzero(~is_fixed)
-    found[:, fixed] = np.where(rest[fixed] < 0.5, np.log1p(-np.maximum(rest[fixed], 0.0)), np.log(mean[fixed]))
+    logs[:, fixed] = np.where(rest[fixed] < 0.5, np.log1p(-np.maximum(rest[fixed], 0.0)), np.log(mean[fixed]))
     mass = np.maximum(mean[free] * rest[free] / variance[free] - 1.0, 1e-9)
     own, others = (log_gamma_draws(part[free] * mass, n_draws, rng) for part in (mean, rest))
-    found[:, free] = -np.logaddexp(0.0, others - own)
-    return found
+    logs[:, free] = -np.logaddexp(0.0, others - own)
+    return logs

@@ -21,10 +21,7 @@ from rarecell.intruder.nearest import moved_chances, nearest_links
 from rarecell.intruder.register import Register
 from rarecell.release.release import Release
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.distance import Distances, Yardstick, yardsticks
-
-FAR = 1_000.0
-"""Weight of a column that stays with its row: more than all keys together, in any distance of the family."""
+from rarecell.table.distance import OUTWEIGHS_ALL, Distances, Yardstick, yardsticks
 
 MOST_CLAIMS = 120
 """Where a column is only tried, and more moved records than this are alone, a random part of them represents all."""
@@ -83,10 +80,12 @@ def distances_beyond(
 ) -> tuple[Yardstick, ...]:
     """The family of distances for a table whose last keys are the further columns; ``changed`` are those that do not stay."""
     keys = [key for key in table.keys if key not in columns]
-    told = Distances() if distances is None else distances.among(keys)
-    family = yardsticks(table, Distances({**told.kinds, **dict.fromkeys(columns, "nominal")}, told.weights))
+    of_keys = Distances() if distances is None else distances.among(keys)
+    family = yardsticks(table, Distances({**of_keys.kinds, **dict.fromkeys(columns, "nominal")}, of_keys.weights))
     stays = np.array([key in columns and key not in changed for key in table.keys])
-    return tuple(Yardstick(each.name, each.near._replace(weight=np.where(stays, FAR, each.near.weight))) for each in family)
+    return tuple(
+        Yardstick(each.name, each.near._replace(weight=np.where(stays, OUTWEIGHS_ALL, each.near.weight))) for each in family
+    )
 
 
 def links_beyond(
@@ -137,14 +136,18 @@ def tried_beyond(
     table, cells = seen.before, seen.before.cells[seen.unmoved_cells]
     before, unmoved = (register.own_cell(of)[0] for of in (table.cells[table.counts == 1], cells))
     claimed = np.flatnonzero(seen.moved_alone)
+    # In the order of their values: engines number records differently, and the same ones are to be drawn.
+    claimed = claimed[np.lexsort(np.concatenate([seen.released[claimed], seen.true[claimed]], axis=1).T)]
     chosen = claimed
     if len(claimed) > MOST_CLAIMS:
-        chosen = np.sort(np.random.default_rng(seed).choice(claimed, MOST_CLAIMS, replace=False))
+        chosen = np.random.default_rng(seed).choice(claimed, MOST_CLAIMS, replace=False)
     claims, everyone = seen.moved.part(chosen), np.ones(len(chosen), dtype=bool)
     family = distances_beyond(table, columns, distances, changed=changed)
     tried = [each for each in family if each.name in (distance, COUNTING)] or list(family[:1])
-    found = moved_chances(claims, register, [each.near for each in tried], everyone)
-    worst = max((chances.link for chances in found), key=lambda link: float(link.sum())) * (len(claimed) / max(len(chosen), 1))
+    by_distance = moved_chances(claims, register, [each.near for each in tried], everyone)
+    worst = max((chances.link for chances in by_distance), key=lambda link: float(link.sum())) * (
+        len(claimed) / max(len(chosen), 1)
+    )
     keys = [key for key in table.keys if key not in columns]
     by_keys = seen.project(keys).after
     alone, moved_alone = (by_keys.counts_of(of[:, : len(keys)]) == 1 for of in (cells, claims.released))

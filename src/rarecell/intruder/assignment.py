@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.assignment import assign
+from rarecell._kernels.matching import assign
 from rarecell.intruder.links import Links
 from rarecell.intruder.participant import alone_claims
 from rarecell.intruder.register import distance_of
@@ -49,19 +49,19 @@ def assignment_links(
     of_true, of_released = before.counts_of(claims.true), after.counts_of(claims.released)
     persons, rows = np.repeat(np.arange(before.n_cells), left), np.repeat(np.arange(after.n_cells), free)
     own = np.where(stays, np.minimum(of_true, of_released) / np.maximum(of_true * of_released, 1), 0.0)
-    found = []
+    by_distance = []
     for yardstick in family or yardsticks(before, distances):
         taken = _assigned(release, yardstick, persons, rows, seed)
         pair = persons[taken >= 0] * after.n_cells + rows[taken[taken >= 0]]
         distinct, number = np.unique(pair, return_counts=True)
-        wanted = before.marginals.positions(before.all_keys, claims.true) * after.n_cells + after.marginals.positions(
+        own_pair = before.marginals.positions(before.all_keys, claims.true) * after.n_cells + after.marginals.positions(
             after.all_keys, claims.released
         )
-        place = np.minimum(np.searchsorted(distinct, wanted), max(len(distinct) - 1, 0))
-        is_there = (distinct[place] == wanted) if len(distinct) else np.zeros(len(wanted), dtype=bool)
-        n_pairs = np.where(is_there, number[place], 0) if len(distinct) else np.zeros(len(wanted), dtype=np.int64)
-        found.append((yardstick.name, np.where(stays, own, n_pairs / np.maximum(of_true * of_released, 1))))
-    name, worst = max(found, key=lambda one: float(one[1].sum()))
+        place = np.minimum(np.searchsorted(distinct, own_pair), max(len(distinct) - 1, 0))
+        is_there = (distinct[place] == own_pair) if len(distinct) else np.zeros(len(own_pair), dtype=bool)
+        n_pairs = np.where(is_there, number[place], 0) if len(distinct) else np.zeros(len(own_pair), dtype=np.int64)
+        by_distance.append((yardstick.name, np.where(stays, own, n_pairs / np.maximum(of_true * of_released, 1))))
+    name, worst = max(by_distance, key=lambda tried: float(tried[1].sum()))
     total = float(worst.sum())
     return Links(
         "assignment",
@@ -80,8 +80,8 @@ def _assigned(
     """The row left over that each person left over is matched with; −1 for none, where rows were not released."""
     if not len(persons) or not len(rows):
         return np.full(len(persons), -1, dtype=np.int64)
-    one, other = release.before.cells[persons], release.after.cells[rows]
-    apart = np.stack([distance_of(yardstick.near, np.broadcast_to(cell, other.shape), other) for cell in one])
+    true, released = release.before.cells[persons], release.after.cells[rows]
+    apart = np.stack([distance_of(yardstick.near, np.broadcast_to(cell, released.shape), released) for cell in true])
     apart += TIE_BREAK * np.random.default_rng(seed).random(apart.shape)
     if len(rows) >= len(persons):
         return np.asarray(assign(apart))

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 MOST_ROWS = 20_000
 """Number of rows that are judged; in a larger file, a random part."""
 
-MOST_LEVELS = 400
+MOST_LEVELS_JUDGED = 400
 """A key with more levels than this is not predicted."""
 
 NAMED = 100
@@ -72,9 +72,9 @@ def strangeness(columns: Sequence[NDArray[np.int32]], n_levels: Sequence[int], n
     rows : ndarray of int
         The rows to be judged.
     """
-    found = np.full(len(rows), -np.inf)
+    strangest = np.full(len(rows), -np.inf)
     for key in range(n_keys):
-        if not 1 < n_levels[key] <= MOST_LEVELS:
+        if not 1 < n_levels[key] <= MOST_LEVELS_JUDGED:
             continue
         own = columns[key][rows]
         total = np.bincount(columns[key], minlength=n_levels[key]).astype(np.float64)
@@ -93,8 +93,8 @@ def strangeness(columns: Sequence[NDArray[np.int32]], n_levels: Sequence[int], n
             log_probability += np.log((pair.T[here] - at_own + share[here][:, None]) / (n_others + 1.0))
         of_own = log_probability[np.arange(len(rows)), own]
         best_other = np.where(at_own > 0.0, -np.inf, log_probability).max(axis=1)
-        found = np.maximum(found, best_other - of_own)
-    return found
+        strangest = np.maximum(strangest, best_other - of_own)
+    return strangest
 
 
 def area_under_curve(score: Floats, is_swapped: NDArray[np.bool_]) -> float:

@@ -22,17 +22,15 @@ from rarecell.intruder.links import Chances, Links, interval_of
 from rarecell.intruder.nearest import exact_links, moved_chances, relative_error, unmoved_chances
 from rarecell.intruder.register import Register
 from rarecell.release.release import Claims, Release
+from rarecell.table.categories import NOBODY
 from rarecell.table.contingency import Categories, ContingencyTable
-from rarecell.table.distance import WEIGHTS, Distances
-from rarecell.table.household_rows import NOBODY, SIZE, HouseholdRows, Layout, Placing
+from rarecell.table.distance import OUTWEIGHS_ALL, WEIGHTS, Distances
+from rarecell.table.household_rows import SIZE, HouseholdRows, Layout, Placing
 
-KNOWS = (
+KNOWS_FAMILIES = (
     "holds a register with the true keys of everybody and knows who lives with whom, and links each household to the nearest one"
 )
 """What this intruder must know, to follow "somebody who"."""
-
-FAR = 1_000.0
-"""Weight of the size: more than all other columns together."""
 
 INTRUDER_WEIGHT = 3.0
 """Weight of ordered keys by which candidates are screened; the others are tried as well."""
@@ -73,9 +71,9 @@ class HouseholdLinks:
 
         It is 0 for a household that is not alone in the released file.
         """
-        found = np.zeros(len(self.size))
-        found[self.after.row] = np.where(self.after.moved, self.after.link, self.after.certain)
-        return found
+        risk = np.zeros(len(self.size))
+        risk[self.after.row] = np.where(self.after.moved, self.after.link, self.after.certain)
+        return risk
 
 
 def household_distances(columns: Sequence[Categories]) -> tuple[Distances, ...]:
@@ -84,7 +82,7 @@ def household_distances(columns: Sequence[Categories]) -> tuple[Distances, ...]:
     Who knows a family knows how many they are, so households of another size are farther than any of the same size.
     """
     keys = [c.key for c in columns]
-    by_size = {SIZE: FAR} if SIZE in keys else {}
+    by_size = {SIZE: OUTWEIGHS_ALL} if SIZE in keys else {}
     ordered = [c.key for c in columns if c.is_ordered and c.key != SIZE]
     middle, *others = sorted(WEIGHTS, key=lambda weight: weight != INTRUDER_WEIGHT)
     by_rank = [Distances(weights={**dict.fromkeys(ordered, weight), **by_size}) for weight in (middle, *others)]
@@ -135,13 +133,13 @@ def still_linked(rows: HouseholdRows, release: Release, register: Register) -> N
     For a plan in the making: one population is drawn where the register is not real.
     """
     seen = register.seen(release)
-    found = np.zeros(len(rows.members.size))
+    link = np.zeros(len(rows.members.size))
     if not len(seen.rows):
-        return found
+        return link
     known = register if register.unseen is None else next(_drawn_populations(register, len(seen.rows)))
     highest = np.max([chances.link for chances in _tried(seen, [known], rows)], axis=0)
-    found[seen.rows] = np.where(seen.moved_alone, highest, 0.0)
-    return found
+    link[seen.rows] = np.where(seen.moved_alone, highest, 0.0)
+    return link
 
 
 def _worst(release: Release, registers: list[Register], rows: HouseholdRows) -> Chances:
@@ -169,20 +167,20 @@ def _tried(release: Release, registers: list[Register], rows: HouseholdRows) -> 
     for of_way, known, categories in ways:
         for distances in household_distances(categories):
             near = distances.arrays(known[0].known.table)
-            found = [moved_chances(of_way, register, [near], alone)[0] for register in known]
-            link = np.mean([chances.link for chances in found], axis=0)
-            tried.append(Chances(link, np.mean([chances.certain for chances in found], axis=0), np.zeros(0)))
+            by_register = [moved_chances(of_way, register, [near], alone)[0] for register in known]
+            link = np.mean([chances.link for chances in by_register], axis=0)
+            tried.append(Chances(link, np.mean([chances.certain for chances in by_register], axis=0), np.zeros(0)))
     return tried
 
 
 def _levels_of_keys(layout: Layout, categories: Sequence[Categories]) -> tuple[Categories, ...]:
     """The keys of persons with the levels that the columns of the rows have."""
-    found = list(layout.keys)
+    keys = list(layout.keys)
     for column, of_column in zip(layout.columns, categories, strict=True):
         if column.key >= 0:
             levels = of_column.levels if column.place < 0 else of_column.levels[1:]
-            found[column.key] = replace(found[column.key], levels=levels)
-    return tuple(found)
+            keys[column.key] = replace(keys[column.key], levels=levels)
+    return tuple(keys)
 
 
 def _reordered(register: Register, layout: Layout, order: Sequence[Placing]) -> Register:

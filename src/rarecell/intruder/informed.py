@@ -90,12 +90,12 @@ class Mechanism:
         return -np.log1p(-share), -np.log(share)
 
 
-def differing(one: Cells, other: Cells) -> NDArray[np.uint64]:
+def differing(first: Cells, second: Cells) -> NDArray[np.uint64]:
     """The set of keys on which two lists of cells differ, as a bit mask for each row."""
-    found = np.zeros(len(one), dtype=np.uint64)
-    for k in range(one.shape[1]):
-        found |= (one[:, k] != other[:, k]).astype(np.uint64) << np.uint64(k)
-    return found
+    mask = np.zeros(len(first), dtype=np.uint64)
+    for k in range(first.shape[1]):
+        mask |= (first[:, k] != second[:, k]).astype(np.uint64) << np.uint64(k)
+    return mask
 
 
 def _surprise_of_steps(categories: tuple[Categories, ...], true: Cells, released: Cells) -> Nearness:
@@ -138,8 +138,8 @@ def informed_links(
         return Links("informed", exact.row, exact.link, exact.certain, exact.moved, exact.interval)
     is_real = register.unseen is None
     registers = [register] if is_real else [register.drawn(draw, n_registers) for draw in range(n_registers)]
-    each = on_all_cores(_chances_of_release, [(release, one, most_claims) for one in registers])
-    unmoved, moved = (_mean_of([one[part] for one in each]) for part in (0, 1))
+    by_register = on_all_cores(_chances_of_release, [(release, held, most_claims) for held in registers])
+    unmoved, moved = (_mean_of([held[part] for held in by_register]) for part in (0, 1))
     link = np.concatenate([unmoved.link, moved.link])
     return Links(
         "informed",
@@ -151,12 +151,12 @@ def informed_links(
     )
 
 
-def _mean_of(each: Sequence[Chances]) -> Chances:
+def _mean_of(by_register: Sequence[Chances]) -> Chances:
     """Mean chances over registers, with the drawn totals of all of them."""
     return Chances(
-        np.mean([one.link for one in each], axis=0),
-        np.mean([one.certain for one in each], axis=0),
-        np.concatenate([one.drawn for one in each]),
+        np.mean([chances.link for chances in by_register], axis=0),
+        np.mean([chances.certain for chances in by_register], axis=0),
+        np.concatenate([chances.drawn for chances in by_register]),
     )
 
 
@@ -218,14 +218,14 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
         return Ball(ball.owner[within], ball.cells[within], cost[within]), is_cut
 
     still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, np.ones(len(is_open), dtype=bool))
-    found = unseen_chances(register.unseen, ball_of, still_open)
-    link[is_open], certain[is_open] = found.link, found.certain
-    return Chances(link, certain, found.drawn[:, 0])
+    unseen = unseen_chances(register.unseen, ball_of, still_open)
+    link[is_open], certain[is_open] = unseen.link, unseen.certain
+    return Chances(link, certain, unseen.drawn[:, 0])
 
 
 def _surprise_of_truth(claims: Claims, register: Register, mechanism: Mechanism, patterns: Patterns) -> Floats:
     """−log ω of each claim's own person."""
     stays, moves = mechanism.cell_costs(claims.true, register)
     mask = differing(claims.true, claims.released)
-    of_mask = np.array([pattern_cost(patterns, one) if one else 0.0 for one in mask], dtype=np.float64)
+    of_mask = np.array([pattern_cost(patterns, pattern) if pattern else 0.0 for pattern in mask], dtype=np.float64)
     return distance_of(mechanism.near, claims.released, claims.true) + np.where(mask == 0, stays, moves + of_mask)

@@ -116,12 +116,12 @@ class KeyErrors:
         """The values under which people with these values are registered; ``is_wrong`` says which, if that is not drawn."""
         if is_wrong is None:
             is_wrong = rng.random(cells.shape) < self.shares
-        found = np.array(cells)
+        with_errors = np.array(cells)
         for k, of_key in enumerate(self.table.categories):
             rows = np.flatnonzero(is_wrong[:, k])
             if len(rows) and of_key.n_levels > 1:
-                found[rows, k] = self._wrong(k, cells[rows, k], rng)
-        return found
+                with_errors[rows, k] = self._wrong(k, cells[rows, k], rng)
+        return with_errors
 
     def _wrong(self, key: int, value: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int32]:
         n_ordered, common = self._n_ordered(key), self._common[key]
@@ -149,13 +149,13 @@ class KeyErrors:
         first = rng.choice(len(self.shares), len(cells), p=is_first / is_first.sum())[:, None]
         key = np.arange(len(self.shares))
         is_wrong = np.where(key > first, rng.random(cells.shape) < self.shares, key == first)
-        found = self.registered(cells, rng, is_wrong=is_wrong)
+        origin = self.registered(cells, rng, is_wrong=is_wrong)
         factor = np.ones(len(cells))
         for k in range(cells.shape[1]):
-            rows = np.flatnonzero(found[:, k] != cells[:, k])
-            before, after = found[rows, k], cells[rows, k]
+            rows = np.flatnonzero(origin[:, k] != cells[:, k])
+            before, after = origin[rows, k], cells[rows, k]
             factor[rows] *= self.chance(k, before, after) / self.chance(k, after, before)
-        return found, factor
+        return origin, factor
 
     @property
     def words(self) -> str:
@@ -226,14 +226,14 @@ def links_with_errors(
         )
         is_right = (registered[own] == released).all(axis=1)
         stays, strays = np.flatnonzero(is_right), np.flatnonzero(~is_right)
-        found = chances_in_own_cell(known, released[stays])
+        own_cell = chances_in_own_cell(known, released[stays])
         for total in (exact, *nearest):
-            total.add(stays, found)
+            total.add(stays, own_cell)
         for group in (strays[is_moved[strays]], strays[~is_moved[strays]]):
             part = group if len(group) <= MOST_STRAYS else rng.choice(group, MOST_STRAYS, replace=False)
             claims = Claims(rows[part], registered[own[part]], released[part])
-            found_near = moved_chances(claims, known, [one.near for one in family], np.ones(len(part), dtype=bool))
-            for total, chances in zip(nearest, found_near, strict=True):
+            by_distance = moved_chances(claims, known, [yardstick.near for yardstick in family], np.ones(len(part), dtype=bool))
+            for total, chances in zip(nearest, by_distance, strict=True):
                 total.add(group, chances)
     worst = max(range(len(family)), key=lambda place: float(nearest[place].link.sum()))
     error = relative_error(release, register)
@@ -251,9 +251,9 @@ def _own_place(table: ContingencyTable, true: Cells) -> NDArray[np.int64]:
     sorted_position = position[order]
     start = np.concatenate([[True], sorted_position[1:] != sorted_position[:-1]]) if len(order) else np.zeros(0, dtype=bool)
     run = np.maximum.accumulate(np.where(start, np.arange(len(order)), 0)) if len(order) else order
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = first[sorted_position] + np.arange(len(order)) - run
-    return found
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = first[sorted_position] + np.arange(len(order)) - run
+    return place
 
 
 class _Sum:
@@ -266,14 +266,14 @@ class _Sum:
     def next_register(self) -> None:
         self._drawn.append(np.zeros(0))
 
-    def add(self, rows: NDArray[np.int64], found: Chances) -> None:
+    def add(self, rows: NDArray[np.int64], chances: Chances) -> None:
         """Add the chances of some claims; if they were tried for a part of them only, each has the mean of the part."""
         if not len(rows):
             return
-        is_part = len(found.link) < len(rows)
-        self.link[rows] += found.link.mean() if is_part else found.link
-        self.certain[rows] += found.certain.mean() if is_part else found.certain
-        self._drawn[-1] = added(self._drawn[-1], found.drawn * (len(rows) / len(found.link)))
+        is_part = len(chances.link) < len(rows)
+        self.link[rows] += chances.link.mean() if is_part else chances.link
+        self.certain[rows] += chances.certain.mean() if is_part else chances.certain
+        self._drawn[-1] = added(self._drawn[-1], chances.drawn * (len(rows) / len(chances.link)))
 
     def links(self, name: str, rows: NDArray[np.int64], is_moved: NDArray[np.bool_], error: float, distance: str) -> Links:
         """The means over the registers."""

@@ -176,10 +176,10 @@ def unseen_chances(unseen: Unseen, ball_of: BallOf, claims: OpenClaims) -> Chanc
         for part in (waiting[start : start + at_once] for start in range(0, len(waiting), at_once)):
             ball, is_cut = ball_of(part, most_cells)
             is_cut &= most_cells < lengths[-1]
-            found = _listed_chances(unseen, ball, claims.part(part), is_cut, (int(part[0]), turn))
-            link[part], certain[part] = found.link, found.certain
-            totals = added(totals, found.drawn)
-            unsettled.append(part[is_cut & (found.link > NEGLIGIBLE)])
+            chances = _listed_chances(unseen, ball, claims.part(part), is_cut, (int(part[0]), turn))
+            link[part], certain[part] = chances.link, chances.certain
+            totals = added(totals, chances.drawn)
+            unsettled.append(part[is_cut & (chances.link > NEGLIGIBLE)])
         waiting = np.concatenate(unsettled)
     return Chances(link, certain, totals)
 
@@ -199,11 +199,11 @@ def _listed_chances(
         rows = slice(start, int(ends[last - 1]))
         part = Ball(ball.owner[rows] - first, ball.cells[rows], ball.cost[rows])
         some = np.arange(first, last)
-        found = _chances_of(
+        chances = _chances_of(
             unseen, part, claims.part(some), is_cut[some], np.random.default_rng([unseen.seed, number + first, turn])
         )
-        link[some], certain[some] = found.link, found.certain
-        totals = added(totals, found.drawn)
+        link[some], certain[some] = chances.link, chances.certain
+        totals = added(totals, chances.drawn)
         first = last
     return Chances(link, certain, totals)
 
@@ -234,11 +234,11 @@ def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, is_cut: NDArray[
     return Chances(link, certain, np.concatenate(drawn))
 
 
-def added(one: Floats, other: Floats) -> Floats:
+def added(first: Floats, second: Floats) -> Floats:
     """Sum of drawn totals; either may be empty."""
-    if not len(one) or not len(other):
-        return one if len(one) else other
-    return one + other
+    if not len(first) or not len(second):
+        return first if len(first) else second
+    return first + second
 
 
 def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: float, seed: int) -> tuple[float, float]:

@@ -88,8 +88,8 @@ def chances_in_own_cell(register: Register, cells: NDArray[np.int32]) -> Chances
         return nobody, np.zeros(len(rows), dtype=bool)
 
     n_known, everybody = register.known.count_at(cells) - 1, np.ones(len(cells), dtype=bool)
-    found = unseen_chances(register.unseen, own_cell, OpenClaims(np.zeros(len(cells)), cells, n_known, everybody))
-    return Chances(found.link, found.certain, found.drawn[:, 0])
+    chances = unseen_chances(register.unseen, own_cell, OpenClaims(np.zeros(len(cells)), cells, n_known, everybody))
+    return Chances(chances.link, chances.certain, chances.drawn[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ def moved_links(
     alone, family = release.moved_alone, family or yardsticks(release.before, distances)
     of_family = moved_chances(release.moved, register, [yardstick.near for yardstick in family], alone)
     tried = [(yardstick.name, chances) for yardstick, chances in zip(family, of_family, strict=True)]
-    name, worst = max(tried, key=lambda found: float(found[1].link[alone].sum()))
+    name, worst = max(tried, key=lambda of_distance: float(of_distance[1].link[alone].sum()))
     # Sums of probabilities may exceed one by rounding.
     highest = np.minimum(1.0, np.max([chances.link for _, chances in tried], axis=0))
     return MovedLinks(worst.link, worst.certain, highest, worst.drawn, name)
@@ -161,17 +161,17 @@ def nearest_links(
     unmoved : Chances, optional
         The :func:`~rarecell.intruder.nearest.unmoved_chances` of the same release, if already computed.
     """
-    found = moved or moved_links(release, register, distances=distances, family=family)
+    of_moved = moved or moved_links(release, register, distances=distances, family=family)
     unmoved, alone = unmoved or unmoved_chances(release, register), release.moved_alone
-    link = np.concatenate([unmoved.link, found.link[alone]])
+    link = np.concatenate([unmoved.link, of_moved.link[alone]])
     return Links(
         "nearest",
         np.concatenate([release.unmoved_rows(), release.rows[alone]]),
         link,
-        np.concatenate([unmoved.certain, found.certain[alone]]),
+        np.concatenate([unmoved.certain, of_moved.certain[alone]]),
         np.arange(len(link)) >= len(unmoved.link),
-        interval_of(float(link.sum()), added(unmoved.drawn, found.drawn), len(link), relative_error(release, register), 1),
-        found.distance if len(release.rows) else "",
+        interval_of(float(link.sum()), added(unmoved.drawn, of_moved.drawn), len(link), relative_error(release, register), 1),
+        of_moved.distance if len(release.rows) else "",
     )
 
 
@@ -237,10 +237,10 @@ def _asked_of_the_model(
         return Ball(owner[by_owner], cells[by_owner], cost[by_owner]), is_cut
 
     asked = unseen_chances(unseen, ball_of, still_open)
-    found = []
+    with_unseen = []
     for k, chances in enumerate(tried):
         crowded = chances.link[is_counted].sum()
         own = number == k
         chances.link[row[own]], chances.certain[row[own]] = asked.link[own], asked.certain[own]
-        found.append(replace(chances, drawn=asked.drawn[:, k] + crowded if len(asked.drawn) else asked.drawn))
-    return found
+        with_unseen.append(replace(chances, drawn=asked.drawn[:, k] + crowded if len(asked.drawn) else asked.drawn))
+    return with_unseen

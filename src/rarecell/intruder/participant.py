@@ -38,7 +38,7 @@ def tried_participants(
     # If nothing moved, everybody's record has the true values, whatever the distance.
     tried = tried if len(release.rows) else tried[:1]
     by_distance = {yardstick.name: participant_probability(claims, release, yardstick.near) for yardstick in tried}
-    name, worst = max(by_distance.items(), key=lambda found: float(found[1].sum()))
+    name, worst = max(by_distance.items(), key=lambda of_distance: float(of_distance[1].sum()))
     moved = (claims.true != claims.released).any(axis=1)
     total = float(worst.sum())
     links = Links(

@@ -79,11 +79,11 @@ class Persons:
 
     def with_counts(self, counts: NDArray[np.int64]) -> Persons:
         """The same cells with other numbers of people, none of them zero."""
-        found = Persons(replace(self.table, counts=counts))
+        persons = Persons(replace(self.table, counts=counts))
         occupied, order = self._sorted
         # Sorting is most of the work, and the cells are unchanged.
-        found.__dict__["_sorted"] = (occupied._replace(counts=counts[order]), order)
-        return found
+        persons.__dict__["_sorted"] = (occupied._replace(counts=counts[order]), order)
+        return persons
 
     @cached_property
     def _key_order(self) -> NDArray[np.int64]:
@@ -127,13 +127,13 @@ class Persons:
         occupied = self._sorted[0]
         arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
         codes = np.ascontiguousarray(points[:, self._key_order])
-        found = Others(np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64))
+        others = Others(np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64))
 
         def work(rows: tuple[int, int]) -> None:
-            kernels.count_others(occupied, arranged, arranged_patterns, codes, bounds, rows, *found)
+            kernels.count_others(occupied, arranged, arranged_patterns, codes, bounds, rows, *others)
 
         _in_parts(work, len(points))
-        return found
+        return others
 
     def nearest(self, points: Cells, near: Nearness) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """For each point, the distance of the nearest people who are not at the point itself, and their number."""
@@ -188,11 +188,11 @@ def _in_parts(work: Callable[[tuple[int, int]], None], n_points: int) -> None:
     on_all_cores(work, [(rows,) for rows in pairwise(limits)])
 
 
-def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:
+def distance_of(near: Nearness, first: Cells, second: Cells) -> NDArray[np.float64]:
     """Distance between two lists of cells, row by row."""
-    codes = np.ascontiguousarray(np.concatenate([one, other]))
-    pairs = np.stack([np.arange(len(one)), np.arange(len(one)) + len(one)], axis=1)
-    everything = np.full(len(one), np.iinfo(np.uint64).max, dtype=np.uint64)
+    codes = np.ascontiguousarray(np.concatenate([first, second]))
+    pairs = np.stack([np.arange(len(first)), np.arange(len(first)) + len(first)], axis=1)
+    everything = np.full(len(first), np.iinfo(np.uint64).max, dtype=np.uint64)
     return np.asarray(distances(near, codes, pairs, everything))
 
 
@@ -270,7 +270,7 @@ class Unseen:
         members, weights = self.members
         members, weights = members[:most_members], weights[:most_members] / weights[:most_members].sum()
         rng = np.random.default_rng(self.seed)
-        found, share = [], []
+        log_probability, share = [], []
         for member, weight, own in zip(members, weights.tolist(), rng.spawn(len(members)), strict=True):
             if weight == 0.0:
                 continue
@@ -278,9 +278,9 @@ class Unseen:
                 log_p = member.draws(cells, n_draws or self.n_draws, own)
             else:
                 log_p = member.log_cell_probability(cells)[None, :]
-            found.append(log_p)
+            log_probability.append(log_p)
             share.append(np.full(len(log_p), weight / len(log_p)))
-        return np.asarray(np.exp(np.concatenate(found)) * self._factor(cells)), np.concatenate(share)
+        return np.asarray(np.exp(np.concatenate(log_probability)) * self._factor(cells)), np.concatenate(share)
 
     def _factor(self, cells: Cells) -> Floats:
         position = self.table.marginals.positions(self.table.all_keys, cells)
@@ -361,11 +361,11 @@ class Register:
         members, weights = self.unseen.members
         # The members of an average take turns in proportion to their weights.
         member = members[int(np.searchsorted(np.cumsum(weights), (draw + 0.5) / n_draws * weights.sum()))]
-        one = replace(self.unseen, model=member, n_draws=1, seed=self.unseen.seed + 1_000 * (draw + 1))
-        rates = one.rates(self.known.table.cells)[0][0]
+        unseen = replace(self.unseen, model=member, n_draws=1, seed=self.unseen.seed + 1_000 * (draw + 1))
+        rates = unseen.rates(self.known.table.cells)[0][0]
         rng = np.random.default_rng([self.unseen.seed, draw, 17])
         counts = self.known.table.counts + rng.poisson(np.minimum(rates, 1e15))
-        elsewhere = replace(one, per_probability=np.zeros_like(one.per_probability), n_draws=self.unseen.n_draws)
+        elsewhere = replace(unseen, per_probability=np.zeros_like(unseen.per_probability), n_draws=self.unseen.n_draws)
         return Register(self.known.with_counts(counts), elsewhere)
 
     def drawn_people(self, draw: int, n_draws: int) -> ContingencyTable:
@@ -403,16 +403,16 @@ class Register:
     def class_probability(self, cells: Cells) -> Floats:
         """For each cell, the probabilities that its number of people is in each of :data:`CLASSES`, given at least one."""
         count = self.known.count_at(cells)
-        found = np.eye(len(CLASSES) + 1)[np.searchsorted(CLASSES, np.maximum(count, 1))]
+        probability = np.eye(len(CLASSES) + 1)[np.searchsorted(CLASSES, np.maximum(count, 1))]
         empty = np.flatnonzero(count == 0)
         if self.unseen is None or not len(empty):
-            return np.asarray(found)
+            return np.asarray(probability)
         distinct, _, which = collapse_records(cells[empty], [c.n_levels for c in self.unseen.table.categories])
         mean = self.unseen.expected(distinct)[:, None]
         at_most = _one_to_ends(mean) / np.maximum(-np.expm1(-mean), TINY)
         ends = np.zeros_like(mean), np.clip(at_most, 0.0, 1.0), np.ones_like(mean)
-        found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)[which]
-        return np.asarray(found)
+        probability[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)[which]
+        return np.asarray(probability)
 
     def own_cell(self, cells: Cells) -> tuple[Floats, Floats]:
         """For a person in each cell with unchanged values: P(a guess within the cell is right) and P(nobody else is there)."""
@@ -433,10 +433,10 @@ def _one_to_ends(mean: Floats) -> Floats:
     """For Poisson variables with the means of a column, the probabilities of a number from one to the end of each class."""
     term = np.exp(-mean)
     total = np.zeros_like(mean)
-    found = []
+    at_ends = []
     for number in range(1, int(CLASSES[-1]) + 1):
         term = term * mean / number
         total = total + term
         if number in np.floor(CLASSES):
-            found.append(total)
-    return np.concatenate(found, axis=1)
+            at_ends.append(total)
+    return np.concatenate(at_ends, axis=1)

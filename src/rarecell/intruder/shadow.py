@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import shadow as kernels
 from rarecell._kernels.hashing import fill_slots, free_slots, hash_rows, mixed_many
-from rarecell._kernels.shadow import Choices, Kind, Places, Suspects
+from rarecell._kernels.shadow import Choices, MoveKind, Places, Suspects
 from rarecell.intruder.informed import differing
 from rarecell.intruder.links import Links, Sure
 from rarecell.intruder.nearest import exact_links, relative_error
@@ -90,12 +90,11 @@ class Moves:
 
 def _agreed(releases: Sequence[Release], masks: Sequence[NDArray[np.uint64]], mask: int) -> int:
     """The keys outside ``mask`` on which those who give these keys agree with those who receive them."""
+    if not all(release.taken for release in releases):
+        return _agreed_as_guessed(releases, masks, mask)
     n_alike: NDArray[np.int64] | int = 0
     n_moves = 0
     for release, of_release in zip(releases, masks, strict=True):
-        if not release.taken:
-            # Two files were compared, and nobody knows who gave what.
-            return 0
         rows = np.flatnonzero(of_release == np.uint64(mask))
         first = next(k for k in range(release.before.n_keys) if mask >> k & 1)
         giver = release.taken[release.before.keys[first]][rows]
@@ -103,6 +102,34 @@ def _agreed(releases: Sequence[Release], masks: Sequence[NDArray[np.uint64]], ma
         n_moves += len(rows)
     alike = np.asarray(n_alike) >= ALIKE * n_moves
     return sum(1 << k for k in np.flatnonzero(alike).tolist() if not mask >> k & 1)
+
+
+def _agreed_as_guessed(releases: Sequence[Release], masks: Sequence[NDArray[np.uint64]], mask: int) -> int:
+    """The same where two files were compared, and nobody knows who gave what.
+
+    If values were exchanged, some changed record had, before, the values that a record received, and agrees with it elsewhere. From all
+    keys outside ``mask``, the one is left out, again and again, without which most records find such a giver, until nearly all do.
+    """
+    n_keys = releases[0].before.n_keys
+    agreed, n_moves = [k for k in range(n_keys) if not mask >> k & 1], 0
+    received, given = list[list[NDArray[np.uint64]]](), list[list[NDArray[np.uint64]]]()
+    for release, of_release in zip(releases, masks, strict=True):
+        rows = of_release == np.uint64(mask)
+        received.append([mixed_many(release.released[rows, k].astype(np.int64), k) for k in range(n_keys)])
+        given.append([mixed_many(release.true[:, k].astype(np.int64), k) for k in range(n_keys)])
+        n_moves += int(rows.sum())
+
+    def n_with_giver(keys: Sequence[int]) -> int:
+        everywhere = [*keys, *(k for k in range(n_keys) if mask >> k & 1)]
+        return sum(
+            int(np.isin(*(np.sum([parts[k] for k in everywhere], axis=0) for parts in sides)).sum())
+            for sides in zip(received, given, strict=True)
+        )
+
+    while agreed and n_with_giver(agreed) < ALIKE * n_moves:
+        left_out = max(agreed, key=lambda k: n_with_giver([other for other in agreed if other != k]))
+        agreed.remove(left_out)
+    return sum(1 << k for k in agreed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +171,7 @@ def _hashed_places(table: ContingencyTable) -> Places:
     return Places(codes, table.counts, hashed, slots, mixing, start)
 
 
-def _kind(people: Places, file: Places, moved: int, agreed: int) -> Kind:
+def _kind(people: Places, file: Places, moved: int, agreed: int) -> MoveKind:
     n_keys = people.codes.shape[1]
     of_moved, of_agreed = (np.array([k for k in range(n_keys) if mask >> k & 1], dtype=np.int64) for mask in (moved, agreed))
     outside, inside = (np.empty(len(places.hashed), dtype=np.uint64) for places in (people, file))
@@ -152,7 +179,7 @@ def _kind(people: Places, file: Places, moved: int, agreed: int) -> Kind:
     kernels.partial_hashes(file, np.concatenate([of_moved, of_agreed]), inside)
     outside = people.hashed - outside
     rest_order, part_order = (np.argsort(values, kind="stable").astype(np.int64) for values in (outside, inside))
-    return Kind(of_moved, of_agreed, outside[rest_order], rest_order, inside[part_order], part_order)
+    return MoveKind(of_moved, of_agreed, outside[rest_order], rest_order, inside[part_order], part_order)
 
 
 def suspects_of(people: Places, file: Places, claims: Claims, moved: int, agreed: int, spread: Floats) -> Suspects:
@@ -268,8 +295,8 @@ def fitted(choices: Sequence[Choices], n_features: int) -> Floats:
 def rising(value: Floats, weight: Floats) -> Floats:
     """The non-decreasing sequence nearest to ``value`` by weighted squares: neighbours that fall are pooled (Ayer and others 1955)."""
     blocks: list[list[float]] = []
-    for one, its_weight in zip(value.tolist(), weight.tolist(), strict=True):
-        blocks.append([one * its_weight, its_weight, 1])
+    for mean, its_weight in zip(value.tolist(), weight.tolist(), strict=True):
+        blocks.append([mean * its_weight, its_weight, 1])
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last = blocks.pop()
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
@@ -315,12 +342,12 @@ class Case:
 
     def for_all(self, of_tried: Floats) -> Floats:
         """A number for each claim; those not tried are given the mean of those of their kind that were."""
-        found = np.zeros(len(self.claims))
+        of_claims = np.zeros(len(self.claims))
         for is_moved in (False, True):
             same = self.is_moved[self.tried] == is_moved
-            found[self.is_moved == is_moved] = of_tried[same].mean() if same.any() else 0.0
-        found[self.tried] = of_tried
-        return found
+            of_claims[self.is_moved == is_moved] = of_tried[same].mean() if same.any() else 0.0
+        of_claims[self.tried] = of_tried
+        return of_claims
 
 
 def _guessed(tried: Tried, beta: Floats) -> tuple[Floats, Floats]:
@@ -409,7 +436,11 @@ def shadow_links(
         _interval(link, case, register),
         certainty=of_claims,
         sure=tuple(
-            Sure(above, float(np.mean([one.claimed for one in parts])), float(np.mean([one.right for one in parts])))
+            Sure(
+                above,
+                float(np.mean([sure_links.claimed for sure_links in parts])),
+                float(np.mean([sure_links.right for sure_links in parts])),
+            )
             for above, parts in zip(SURE, zip(*sure, strict=True), strict=True)
         ),
     )
@@ -421,10 +452,10 @@ def _sure(certainty: Floats, link: Floats, weight: Floats) -> tuple[Sure, ...]:
     )
 
 
-def _interval(each: Sequence[Floats], case: Case, register: Register) -> tuple[float, float]:
+def _interval(by_register: Sequence[Floats], case: Case, register: Register) -> tuple[float, float]:
     """95 % interval of the right claims: chance, claims not tried, registers drawn, the model's error, and how far moved records are off."""
-    link = np.mean(each, axis=0)
-    totals = np.array([case.weight @ one for one in each])
+    link = np.mean(by_register, axis=0)
+    totals = np.array([case.weight @ of_register for of_register in by_register])
     total, of_moved = float(totals.mean()), float((case.weight * link)[case.is_moved[case.tried]].sum())
     # A claim stands for others like it, of which a random part was tried.
     variance = float(((case.weight**2 - case.weight) * link * (1.0 - link)).sum())

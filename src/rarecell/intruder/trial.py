@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rarecell.intruder.assignment import assignment_links
-from rarecell.intruder.household import KNOWS as KNOWS_FAMILIES
+from rarecell.intruder.household import KNOWS_FAMILIES
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, unmoved_chances
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.shadow import shadow_links
+from rarecell.intruder.shadow import Learned, shadow_links
 from rarecell.release.release import Release
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
@@ -23,23 +23,27 @@ from rarecell.table.distance import Distances
 _TRUE_REGISTER = "a register with the true keys of everybody"
 
 KNOWS = {
-    "exact": f"holds {_TRUE_REGISTER} and links records to persons with the same values",
+    "exact": "holds {register} and links records to persons with the same values",
     "nearest": "holds the same register and links each record to the person whose values are nearest",
     "informed": "holds the same register and also knows how the file was protected: which share of the records moved, and how far",
     "shadow": (
-        "holds the same register and this program, learns from trial runs, and links each record to the person most likely to have "
-        "become it"
+        "holds the same register and this program, has learned from trial runs all that the moves in this file could teach, and links each "
+        "record to the person most likely to have become it"
+    ),
+    "trained": (
+        "holds the same register and this program, has learned from trial runs with the same options on samples of the register, and links "
+        "each record to the person most likely to have become it"
     ),
     "household": KNOWS_FAMILIES,
     "also-known": "holds a register with the true keys of everybody, links each record to the nearest person and also knows",
     "assignment": "holds every record of this file with its true keys, and matches them with the released ones one to one",
     "participant": "holds no register, but knows a person's keys and that the person is in this file",
 }
-"""What each intruder must know."""
+"""What each intruder must know; ``{register}`` stands for the register that the first one holds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class IntruderTrial:
     """What an intruder finds before and after protection.
 
     Attributes
@@ -60,7 +64,7 @@ class Found:
     @property
     def knows(self) -> str:
         """What this intruder must know, to follow "somebody who"."""
-        return KNOWS[self.name].replace(_TRUE_REGISTER, self.register) if self.register else KNOWS[self.name]
+        return KNOWS[self.name].format(register=self.register or _TRUE_REGISTER)
 
     def __str__(self) -> str:
         return (
@@ -76,8 +80,9 @@ def try_intruders(
     distances: Distances | None = None,
     moved: MovedLinks | None = None,
     key_error: Mapping[str, float] | None = None,
+    taught: Learned | None = None,
     seed: int = 0,
-) -> tuple[Found, ...]:
+) -> tuple[IntruderTrial, ...]:
     """Try every intruder on the original and on the released file.
 
     Parameters
@@ -93,6 +98,9 @@ def try_intruders(
     key_error : mapping of str to float, optional
         Share of the values of each key that differ between file and register (:func:`~rarecell.intruder.key_errors.shares_of_keys`). The
         exact and the nearest intruder then meet such a register; what the others find is not reduced by it.
+    taught : Learned, optional
+        What was learned from trial runs of the program (:func:`~rarecell.intruder.shadow.learned`); an intruder who knows just that is
+        then tried as well.
     seed : int, optional
         Seed of the registers with errors.
     """
@@ -109,26 +117,36 @@ def try_intruders(
     if shadow.total < informed.total:
         shadow = at_least(shadow, informed)
     shares = None if not key_error or register.is_real else shares_of_keys(key_error, release.before.keys)
-    first: tuple[Found, ...]
+    first: tuple[IntruderTrial, ...]
     if shares is None:
-        first = Found("exact", exact, exact_links(release, register, unmoved=unmoved)), Found("nearest", exact, nearest)
+        first = (
+            IntruderTrial("exact", exact, exact_links(release, register, unmoved=unmoved)),
+            IntruderTrial("nearest", exact, nearest),
+        )
     else:
         errors = KeyErrors(release.before, shares)
         sides = zip(
             *(links_with_errors(file, register, errors, distances=distances, seed=seed) for file in (original, release)),
             strict=True,
         )
-        first = tuple(Found(before.name, before, after, f"a register of everybody {errors.words}") for before, after in sides)
-    found = (
+        first = tuple(
+            IntruderTrial(before.name, before, after, f"a register of everybody {errors.words}") for before, after in sides
+        )
+    trials = (
         *first,
-        Found("informed", exact, informed),
-        Found("shadow", exact, shadow),
-        Found("participant", participant_links(original), participant_links(release, distances=distances)),
+        IntruderTrial("informed", exact, informed),
+        IntruderTrial("shadow", exact, shadow),
+        *(
+            []
+            if taught is None
+            else [IntruderTrial("trained", exact, replace(shadow_links(release, register, knows=taught), name="trained"))]
+        ),
+        IntruderTrial("participant", participant_links(original), participant_links(release, distances=distances)),
     )
     if not holds_everybody(release.before, register):
-        return found
+        return trials
     before, after = (assignment_links(each, distances=distances) for each in (original, release))
-    return found if before is None or after is None else (*found, Found("assignment", before, after))
+    return trials if before is None or after is None else (*trials, IntruderTrial("assignment", before, after))
 
 
 def holds_everybody(table: ContingencyTable, register: Register) -> bool:

@@ -35,7 +35,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels import gower as kernels
+from rarecell._kernels import unpaired as kernels
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput
 from rarecell.table.categories import Categories
@@ -48,6 +48,9 @@ ATTACKS = 2_000
 
 COLUMNS_IN_A_CONDITION = 3
 """How many columns a condition of several columns names, as in Giomi et al. (2023)."""
+
+ROUNDING = 1e-9
+"""Distances that differ by no more are equal."""
 
 _TRIES = 40
 """Conditions are drawn at most this many times as often as they are needed; in some files few of them single anybody out."""
@@ -249,7 +252,7 @@ class UnpairedFiles:
     def _conditions(
         self, rng: np.random.Generator, n_columns: int, n_attacks: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Conditions that exactly one record of the file meets, as :func:`rarecell._kernels.gower.count_matches` takes them."""
+        """Conditions that exactly one record of the file meets, as :func:`rarecell._kernels.unpaired.count_matches` takes them."""
         records = np.ascontiguousarray(self.released)
         medians = np.median(records, axis=0)
         met: dict[tuple[tuple[int, int, int], ...], None] = {}
@@ -286,8 +289,8 @@ class UnpairedFiles:
         records = self._shuffled(rng)
         rates = []
         for group in self._targets(rng, n_attacks):
-            one, other = (self.nearest(group, records, side)[0] for side in sides)
-            rates.append(SuccessRate(int((one == other).sum()), len(group)))
+            nearest_by_first, nearest_by_second = (self.nearest(group, records, side)[0] for side in sides)
+            rates.append(SuccessRate(int((nearest_by_first == nearest_by_second).sum()), len(group)))
         return UnpairedRisk("linkability", (), rates[0], rates[1])
 
     def inference(self, rng: np.random.Generator, target: str, *, n_attacks: int = ATTACKS) -> UnpairedRisk:
@@ -327,7 +330,9 @@ class UnpairedFiles:
         people = np.ascontiguousarray(self.original[rng.permutation(len(self.original))[:n]])
         control = np.ascontiguousarray(self.control[rng.permutation(len(self.control))[:n]])
         (_, to_people), (_, to_control) = (self.nearest(records, group, everything) for group in (people, control))
-        return float(((to_people < to_control) + 0.5 * (to_people == to_control)).mean())
+        # Differences of places on a scale are rounded: two thirds to one and nothing to one third are equally far.
+        is_tie = np.isclose(to_people, to_control, rtol=0.0, atol=ROUNDING)
+        return float(np.where(is_tie, 0.5, to_people < to_control).mean())
 
     def attribution(self, keys: Sequence[str], target: str) -> Attribution:
         """What the file says about ``target`` of somebody whose ``keys`` are known."""

@@ -13,11 +13,12 @@ protect confidentiality. The American Statistician 60, 224–232 (overlap of con
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
 import re
 import token
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,9 @@ def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats
     """
     first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
     if analysis.kind == "table":
-        first, second = ({name: one.get(name, (0.0, 0.0)) for name in sorted({*first, *second})} for one in (first, second))
+        first, second = (
+            {name: estimates.get(name, (0.0, 0.0)) for name in sorted({*first, *second})} for estimates in (first, second)
+        )
     return tuple(
         compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
     )
@@ -156,33 +159,38 @@ def _labels(columns: Columns, names: Sequence[str]) -> Array:
 def _totals(labels: Array, weights: Floats) -> Estimates:
     """Weighted total of each cell, with the standard error of a sum of n independent draws."""
     n = len(weights)
-    found = {}
+    totals = {}
     for label in sorted(set(labels.tolist())):
         drawn = np.where(labels == label, weights, 0.0)
-        found[label] = (float(drawn.sum()), float(np.sqrt(n / max(1, n - 1) * ((drawn - drawn.mean()) ** 2).sum())))
-    return found
+        totals[label] = (float(drawn.sum()), float(np.sqrt(n / max(1, n - 1) * ((drawn - drawn.mean()) ** 2).sum())))
+    return totals
 
 
 def _means(values: Floats, labels: Array, weights: Floats) -> Estimates:
     """Weighted mean of each group, with the linearised standard error of a ratio; records without a value are left out."""
-    found = {}
+    means = {}
     for label in sorted(set(labels.tolist())):
         among = (labels == label) & np.isfinite(values)
         w, y = weights[among], values[among]
         if len(y) > 1:
             mean = float((w * y).sum() / w.sum())
             error = np.sqrt(len(y) / (len(y) - 1) * ((w * (y - mean)) ** 2).sum()) / w.sum()
-            found[label] = (mean, float(error))
-    return found
+            means[label] = (mean, float(error))
+    return means
+
+
+def check_regressions(analyses: Iterable[Analysis]) -> None:
+    """Refuse, before anything is computed, regressions where the part that fits them is not installed."""
+    needed = [analysis for analysis in analyses if analysis.kind == "regression"]
+    if needed and any(importlib.util.find_spec(library) is None for library in ("pandas", "statsmodels")):
+        raise MissingExtra.needed(f"The regression '{needed[0].name}'", "analysis")
 
 
 def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) -> Estimates:
-    try:
-        import pandas as pd
-        import statsmodels.api as sm
-        import statsmodels.formula.api as smf
-    except ImportError:
-        raise MissingExtra.needed("A regression", "analysis") from None
+    check_regressions([analysis])
+    import pandas as pd
+    import statsmodels.api as sm
+    import statsmodels.formula.api as smf
 
     frame = pd.DataFrame({name: pd.Series(list(values)) for name, values in columns.items()})
     kept = frame.notna().all(axis=1)
@@ -239,25 +247,25 @@ def columns_of(formula: str, available: Sequence[str]) -> list[str]:
     ['age', 'sex', 'income']
     """
     try:
-        read = [one for one in tokenize.generate_tokens(io.StringIO(formula).readline) if one.type not in _LAYOUT]
+        read = [word for word in tokenize.generate_tokens(io.StringIO(formula).readline) if word.type not in _LAYOUT]
     except (tokenize.TokenError, SyntaxError) as problem:
         raise BadInput(f"The formula '{formula}' cannot be read: {problem.args[0]}.") from None
     named = set()
-    for place, one in enumerate(read):
+    for place, word in enumerate(read):
         before, after = (read[k].string if 0 <= k < len(read) else "" for k in (place - 1, place + 1))
         # Text with a prefix may hold code, as in f"{…}".
-        if token.tok_name[one.type].startswith("FSTRING") or (one.type == token.STRING and one.string[0] not in "'\""):
+        if token.tok_name[word.type].startswith("FSTRING") or (word.type == token.STRING and word.string[0] not in "'\""):
             raise BadInput(f"The formula '{formula}' may use columns, {_listed()}, and no other code.")
-        if one.type == token.NAME and one.string in available and before != ".":
-            named.add(one.string)
-        elif one.type == token.STRING and before == "(" and place > 1 and read[place - 2].string == "Q":
-            named.add(_quoted(one.string, available))
-        elif one.type == token.NAME and not _is_word(one.string, before, after):
-            raise UnknownColumns.among([one.string], list(available))
-        elif one.string == "." and (before != "np" or after not in NUMERICAL):
+        if word.type == token.NAME and word.string in available and before != ".":
+            named.add(word.string)
+        elif word.type == token.STRING and before == "(" and place > 1 and read[place - 2].string == "Q":
+            named.add(_quoted(word.string, available))
+        elif word.type == token.NAME and not _is_word(word.string, before, after):
+            raise UnknownColumns.among([word.string], list(available))
+        elif word.string == "." and (before != "np" or after not in NUMERICAL):
             raise BadInput(f"The formula '{formula}' may use columns, {_listed()}, and no other code.")
-        elif (one.type == token.ERRORTOKEN and one.string.strip()) or (one.type == token.OP and one.string in _NO_PLACE):
-            raise BadInput(f"The formula '{formula}' has {one.string}, which has no place in a formula.")
+        elif (word.type == token.ERRORTOKEN and word.string.strip()) or (word.type == token.OP and word.string in _NO_PLACE):
+            raise BadInput(f"The formula '{formula}' has {word.string}, which has no place in a formula.")
     return [name for name in available if name in named]
 
 

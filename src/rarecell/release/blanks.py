@@ -142,11 +142,11 @@ def suppress_rest(
         for blank in combinations(free, size):
             possible = [position for position in open_rows if has_value[position, blank].all()]
             left, linked = _risk_without(table, cells[possible], blank, cell_risk)
-            for position, found, link in zip(possible, left.tolist(), linked.tolist(), strict=True):
+            for position, left_risk, link in zip(possible, left.tolist(), linked.tolist(), strict=True):
                 # Where several sets of keys leave no risk, the one with the least likely link is taken.
-                if found <= threshold and found + link < best[position]:
-                    best[position], chosen[position] = found + link, frozenset(blank)
-                    after[position], links[position] = found, link
+                if left_risk <= threshold and left_risk + link < best[position]:
+                    best[position], chosen[position] = left_risk + link, frozenset(blank)
+                    after[position], links[position] = left_risk, link
             checkpoint(progress, STAGE)
     progress.done()
     done = np.array([blank is not None for blank in chosen], dtype=bool)
@@ -160,7 +160,7 @@ def suppress_rest(
 
 def _has_value(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
     """Which keys of each record have a value; the missing level, where there is one, is the last."""
-    missing = [one.n_levels - 1 if one.has_missing else -1 for one in table.categories]
+    missing = [of_key.n_levels - 1 if of_key.has_missing else -1 for of_key in table.categories]
     return np.asarray(cells != np.array(missing, dtype=np.int32))
 
 
@@ -203,8 +203,8 @@ def risk_with_blanks(
     after, links = np.zeros(len(cells)), np.zeros(len(cells))
     for pattern in np.unique(blank, axis=0):
         among = np.flatnonzero((blank == pattern).all(axis=1))
-        found = _risk_without(table, cells[among], tuple(np.flatnonzero(pattern).tolist()), cell_risk)
-        after[among], links[among] = found
+        risk_and_links = _risk_without(table, cells[among], tuple(np.flatnonzero(pattern).tolist()), cell_risk)
+        after[among], links[among] = risk_and_links
     return after, links
 
 
@@ -371,8 +371,8 @@ def _joined_to_others(
     may_join = (codes >= 0).all(axis=1) & ~blank[:, kept].any(axis=1)
     group = np.unique(codes[:, kept], axis=0, return_inverse=True)[1].ravel() if kept else np.zeros(len(codes), dtype=np.int64)
     n_others = 0
-    for one in np.unique(group[is_open]).tolist():
-        members = np.flatnonzero((group == one) & may_join)
+    for of_kept in np.unique(group[is_open]).tolist():
+        members = np.flatnonzero((group == of_kept) & may_join)
         if len(members) < k:
             continue
         looks = np.where(blank[members], -1, codes[members])

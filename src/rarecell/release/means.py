@@ -87,7 +87,7 @@ def mean_changes(
     most : int
         How many changes are returned, the largest first, each with its medians.
     """
-    found: list[MeanChange] = []
+    changes: list[MeanChange] = []
     for name, (before, after) in columns.items():
         known = ~np.isnan(before)
         if known.sum() < FEWEST_RECORDS:
@@ -95,10 +95,10 @@ def mean_changes(
         spread = _spread(before[known], None if weights is None else weights[known])
         for key in keys:
             if spread > 0.0 and not (before is after and key.before is key.after):
-                found += _of_key(name, key, before, after, weights, spread)
-    largest = sorted(found, key=lambda one: (-one.size, one.column, one.key, one.level))[:most]
+                changes += _of_key(name, key, before, after, weights, spread)
+    largest = sorted(changes, key=lambda change: (-change.size, change.column, change.key, change.level))[:most]
     by_name = {key.key: key for key in keys}
-    return tuple(_with_medians(one, by_name[one.key], *columns[one.column], weights) for one in largest)
+    return tuple(_with_medians(change, by_name[change.key], *columns[change.column], weights) for change in largest)
 
 
 def _of_key(
@@ -121,10 +121,18 @@ def _of_key(
     enough = np.flatnonzero(touched & (n_0 >= FEWEST_RECORDS) & (n_1 >= FEWEST_RECORDS) & (weight_0 > 0) & (weight_1 > 0))
     means = total_0[enough] / weight_0[enough], total_1[enough] / weight_1[enough]
     return [
-        MeanChange(name, key.key, level, int(n_0[level]), float(one), float(other), float((other - one) / spread))
-        for level, one, other in zip(enough.tolist(), *means, strict=True)
+        MeanChange(
+            name,
+            key.key,
+            level,
+            int(n_0[level]),
+            float(mean_before),
+            float(mean_after),
+            float((mean_after - mean_before) / spread),
+        )
+        for level, mean_before, mean_after in zip(enough.tolist(), *means, strict=True)
         # Sums in another order differ by rounding.
-        if abs(other - one) > 1e-9 * max(abs(one), spread)
+        if abs(mean_after - mean_before) > 1e-9 * max(abs(mean_before), spread)
     ]
 
 
@@ -145,12 +153,12 @@ def _spread(values: Floats, weights: Floats | None) -> float:
     return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
 
 
-def _with_medians(one: MeanChange, key: KeyInBothFiles, before: Floats, after: Floats, weights: Floats | None) -> MeanChange:
+def _with_medians(change: MeanChange, key: KeyInBothFiles, before: Floats, after: Floats, weights: Floats | None) -> MeanChange:
     halves = []
     for codes, values in ((key.before, before), (key.after, after)):
-        here = np.flatnonzero((codes == one.level) & ~np.isnan(values))
+        here = np.flatnonzero((codes == change.level) & ~np.isnan(values))
         halves.append(weighted_median(values[here], None if weights is None else weights[here]))
-    return replace(one, median_before=halves[0], median_after=halves[1])
+    return replace(change, median_before=halves[0], median_after=halves[1])
 
 
 def weighted_median(values: Floats, weights: Floats | None = None) -> float:

@@ -61,6 +61,8 @@ class Release:
         Columns outside the keys that go with a value to its new row.
     hidden : mapping of str to ndarray of int
         Columns outside the keys with values that are blanked, and the numbers of the records that lose theirs.
+    exchanged : mapping of str to ndarray of int
+        Columns outside the keys whose values some records exchanged: two rows of record numbers, who gets a value and whose it is.
     gone : ndarray of int
         Numbers of the records that the released file does not have.
     seed : int
@@ -77,6 +79,7 @@ class Release:
     blanks: Suppression = NOTHING_BLANK
     travel: Travel = NOTHING_TRAVELS
     hidden: Mapping[str, Rows] = field(default_factory=dict)
+    exchanged: Mapping[str, Rows] = field(default_factory=dict)
     gone: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     seed: int = 0
     counted: ContingencyTable | None = None
@@ -119,9 +122,9 @@ class Release:
         """The same release with these columns travelling."""
         return replace(self, travel=travel)
 
-    def with_hidden(self, hidden: Mapping[str, Rows]) -> Release:
-        """The same release with these values of columns outside the keys blanked."""
-        return replace(self, hidden=hidden)
+    def with_columns(self, exchanged: Mapping[str, Rows], hidden: Mapping[str, Rows]) -> Release:
+        """The same release with these values of columns outside the keys exchanged, and then these blanked."""
+        return replace(self, exchanged=exchanged, hidden=hidden)
 
     def part(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Release:
         """The release in which only some of ``rows`` changed, given by position or mask.
@@ -314,19 +317,19 @@ class Release:
 
     def unmoved_rows(self) -> Rows:
         """The record of each of :attr:`unmoved_cells`."""
-        found = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
+        row_of_cell = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
         left = np.concatenate([self.rows, self.gone])
         if self.before.record_cell is None:
             # Records are numbered cell by cell. All but one of a cell left, so the sum of the numbers tells which one stayed.
             counts, first = self.before.counts, self.before.first_row
-            found[:-1] = counts * first + counts * (counts - 1) // 2
-            np.subtract.at(found, self._left, left)
+            row_of_cell[:-1] = counts * first + counts * (counts - 1) // 2
+            np.subtract.at(row_of_cell, self._left, left)
         else:
             stays = np.ones(self.before.n_rows, dtype=bool)
             stays[left] = False
             rows = np.flatnonzero(stays)
-            found[self.before.record_cell[rows]] = rows
-        return found[self.unmoved_cells]
+            row_of_cell[self.before.record_cell[rows]] = rows
+        return row_of_cell[self.unmoved_cells]
 
     def of_records(self, stayed: NDArray[np.float64], moved: NDArray[np.float64]) -> NDArray[np.float64]:
         """A number for each record of the file: that of its cell if it stayed, its own (one for each of ``rows``) if not."""

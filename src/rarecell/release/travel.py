@@ -27,8 +27,8 @@ class Dependency:
 
     @property
     def sentence(self) -> str:
-        one, other = (self.key, self.column) if self.is_coarser else (self.column, self.key)
-        return f"every value of '{one}' goes with one value of '{other}'"
+        finer, coarser = (self.key, self.column) if self.is_coarser else (self.column, self.key)
+        return f"every value of '{finer}' goes with one value of '{coarser}'"
 
 
 @dataclass(frozen=True)
@@ -121,13 +121,13 @@ def what_travels(
     for column, of_keys in joint.items():
         if column in carry:
             continue
-        found = [one for key, counts in of_keys.items() if (one := dependency(column, key, counts)) is not None]
-        if not found:
+        dependencies = [depends for key, counts in of_keys.items() if (depends := dependency(column, key, counts)) is not None]
+        if not dependencies:
             continue
         if column in stays:
-            left += [(one, "it is part of a table that is to be kept") for one in found]
-        elif any(not np.array_equal(moves[found[0].key], moves[one.key]) for one in found[1:]):
-            left += [(one, "it depends on several keys, which do not move together") for one in found]
+            left += [(depends, "it is part of a table that is to be kept") for depends in dependencies]
+        elif any(not np.array_equal(moves[dependencies[0].key], moves[depends.key]) for depends in dependencies[1:]):
+            left += [(depends, "it depends on several keys, which do not move together") for depends in dependencies]
         else:
-            carried.append(Carried(column, tuple(one.key for one in found)))
+            carried.append(Carried(column, tuple(depends.key for depends in dependencies)))
     return Travel(tuple(carried), tuple(left))

@@ -86,10 +86,10 @@ def noisy(values: Floats, share: float, rng: np.random.Generator) -> Floats:
 def post_randomised(codes: Integers, keep: float, rng: np.random.Generator) -> Integers:
     """Codes after PRAM: kept with probability ``keep``, otherwise that of a record drawn at random; −1 stays."""
     known = np.flatnonzero(codes >= 0)
-    found = codes.copy()
+    randomised = codes.copy()
     drawn = codes[known[rng.integers(0, len(known), len(known))]] if len(known) else codes[:0]
-    found[known] = np.where(rng.random(len(known)) < keep, codes[known], drawn)
-    return found
+    randomised[known] = np.where(rng.random(len(known)) < keep, codes[known], drawn)
+    return randomised
 
 
 # ---------------------------------------------------------------------- groups of alike records
@@ -109,20 +109,20 @@ def microaggregated(columns: Floats, k: int) -> Floats:
     """
     if k < 2:
         raise BadInput(f"Groups of {k} records leave every value as it is; microaggregate takes a number of at least 2.")
-    found = np.full_like(columns, np.nan)
+    aggregated = np.full_like(columns, np.nan)
     pattern = np.isnan(columns)
     _, which = np.unique(pattern, axis=0, return_inverse=True)
     which = np.ravel(which)
-    for one in np.unique(which):
-        rows = np.flatnonzero(which == one)
+    for of_pattern in np.unique(which):
+        rows = np.flatnonzero(which == of_pattern)
         held = np.flatnonzero(~pattern[rows[0]])
         if not len(held) or len(rows) < k:
             continue
         part = columns[np.ix_(rows, held)]
         group = optimal_groups(part[:, 0], k) if len(held) == 1 else alike_groups(part, k)
         sums = np.stack([np.bincount(group, weights=part[:, c]) for c in range(len(held))], axis=1)
-        found[np.ix_(rows, held)] = (sums / np.bincount(group)[:, None])[group]
-    return found
+        aggregated[np.ix_(rows, held)] = (sums / np.bincount(group)[:, None])[group]
+    return aggregated
 
 
 def optimal_groups(values: Floats, k: int) -> NDArray[np.int64]:

@@ -111,7 +111,7 @@ def hellinger_distances(
     At most ``most`` margins of each order are compared.
     """
     names = both.table.keys
-    found: dict[int, tuple[MarginDistance, ...]] = {}
+    by_order: dict[int, tuple[MarginDistance, ...]] = {}
     for order in orders:
         if order > len(names):
             continue
@@ -122,8 +122,8 @@ def hellinger_distances(
             if number in chosen:
                 apart = _hellinger(*both.changed_margin(keys), both.table.n_records)
                 distances.append(MarginDistance(tuple(names[k] for k in keys), apart))
-        found[order] = tuple(distances)
-    return found
+        by_order[order] = tuple(distances)
+    return by_order
 
 
 def _hellinger(before: Floats, after: Floats, n_records: int) -> float:
@@ -358,7 +358,7 @@ def association_changes(release: Release, columns: Mapping[str, ColumnValues | C
 
     Numeric columns with more than :data:`MOST_VALUES` distinct values are cut into ten groups.
     """
-    found = []
+    changes = []
     for name, values in columns.items():
         crossed = in_groups(values if isinstance(values, CrossedColumn) else crossed_column(release, name, values))
         for key, before in crossed.joint.items():
@@ -366,7 +366,7 @@ def association_changes(release: Release, columns: Mapping[str, ColumnValues | C
             after = before.copy()
             np.add.at(after, (release.true[:, k], crossed.of_rows), -1)
             np.add.at(after, (release.released[:, k], crossed.of_rows), 1)
-            found.append(
+            changes.append(
                 AssociationChange(
                     key=key,
                     column=name,
@@ -375,7 +375,7 @@ def association_changes(release: Release, columns: Mapping[str, ColumnValues | C
                     moved=int(release.moves(key).sum()),
                 )
             )
-    return tuple(sorted(found, key=lambda each: -abs(each.change)))
+    return tuple(sorted(changes, key=lambda each: -abs(each.change)))
 
 
 def cramers_v(joint: NDArray[np.int64]) -> float:
@@ -420,7 +420,7 @@ def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: A
     total = np.bincount(codes, weights=np.asarray(counts, dtype=np.float64), minlength=len(labels)).astype(np.int64)
     swapped = np.bincount(rows, minlength=len(labels)).astype(np.int64)
     overall = swapped.sum() / max(1, int(total.sum()))
-    found = [
+    groups = [
         AffectedGroup(
             column=column,
             level=label,
@@ -430,19 +430,25 @@ def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: A
         )
         for label, n, s in zip(labels, total, swapped, strict=True)
     ]
-    return sorted(found, key=lambda one: (-one.ratio, -one.records, one.level))
+    return sorted(groups, key=lambda group: (-group.ratio, -group.records, group.level))
 
 
 def affected_groups(release: Release) -> list[AffectedGroup]:
     """Count the swapped records of each level of each key, by their values before the swap."""
     table = release.before
-    found: list[AffectedGroup] = []
+    groups: list[AffectedGroup] = []
     for k, categories in enumerate(table.categories):
-        found += swapped_by_group(categories.key, categories.shown, table.cells[:, k], table.counts, release.true[:, k])
-    return found
+        groups += swapped_by_group(categories.key, categories.shown, table.cells[:, k], table.counts, release.true[:, k])
+    return groups
 
 
-def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedTable]:
+def weighted_changes(
+    release: Release,
+    weights: ArrayLike,
+    margins: Sequence[Sequence[str]],
+    *,
+    everyone: tuple[Floats, Floats] | None = None,
+) -> list[WeightedTable]:
     """Compare the weighted totals of some margins of the keys before and after a release.
 
     Parameters
@@ -453,6 +459,8 @@ def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Seq
         Weight of each of its rows.
     margins : sequence of sequences of str
         Sets of keys.
+    everyone : tuple of ndarray, optional
+        Weights of every record before and after, where they were recomputed.
 
     Returns
     -------
@@ -469,14 +477,22 @@ def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Seq
     totals = np.concatenate([table.weights, zero, zero])
     change = np.concatenate([np.zeros(table.n_cells), -of_rows, of_rows])
     moved = np.concatenate([np.zeros(table.n_cells), np.full(len(of_rows), -1.0), np.ones(len(of_rows))])
-    found = []
+    if everyone is not None:
+        # What every record adds to the cell that it is in, less what it added to the one that it was in.
+        inside = np.flatnonzero(table.cell_of_record >= 0)
+        change[: table.n_cells] = np.bincount(
+            table.cell_of_record[inside], weights=(everyone[1] - everyone[0])[inside], minlength=table.n_cells
+        )
+        new = everyone[1][release.rows]
+        change[table.n_cells : table.n_cells + len(of_rows)], change[table.n_cells + len(of_rows) :] = -new, new
+    tables = []
     for names in margins:
         places = [table.keys.index(name) for name in names]
         levels = [table.categories[k].n_levels for k in places]
         cells, _, position = collapse_records([stacked[:, k] for k in places], levels)
         before, by, records = (_sums(position, w, len(cells)) for w in (totals, change, moved))
-        found.append(_compared(table, tuple(names), cells, before, by, bool((np.rint(records) == 0).all())))
-    return found
+        tables.append(_compared(table, tuple(names), cells, before, by, bool((np.rint(records) == 0).all())))
+    return tables
 
 
 def _sums(position: NDArray[np.int64], values: Floats, n_cells: int) -> Floats:

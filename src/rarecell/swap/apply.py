@@ -26,7 +26,7 @@ from rarecell.engine.changes import Blanks, Changes
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
@@ -153,7 +153,7 @@ def apply_plan(plan: Exchange, data: Microdata, *, release: Release | None = Non
     changes = _joined(changes_of(release, data), others)
     frame = data.changed(changes)
     _check_recount(release, data, frame)
-    return SwapResult(plan, frame, margins, changes.places)
+    return SwapResult(plan, frame, margins, changes.places[: len(release)])
 
 
 def write_plan(
@@ -182,7 +182,7 @@ def write_plan(
         remove(Path(path))
         data.source.unchanged_hash()
         raise
-    return SwapResult(plan, None, margins, changes.places, written)
+    return SwapResult(plan, None, margins, changes.places[: len(release)], written)
 
 
 def _joined(changes: Changes, others: Changes) -> Changes:
@@ -261,13 +261,21 @@ def changes_of(release: Release, data: Microdata) -> Changes:
 
     A row that keeps its value of a key gets that value again.
     """
-    own = np.arange(len(release))
-    taken = {name: release.taken_from(name) for name in release.columns}
+    taken, rows = {name: release.taken_from(name) for name in release.columns}, release.rows
+    if release.exchanged:
+        others = np.setdiff1d(np.concatenate([pairs.ravel() for pairs in release.exchanged.values()]), rows)
+        rows = np.concatenate([rows, others])
+        taken = {name: np.append(of_column, np.arange(len(of_column), len(rows))) for name, of_column in taken.items()}
+        order = np.argsort(rows)
+        for name, (receivers, sources) in release.exchanged.items():
+            taken[name] = np.arange(len(rows))
+            taken[name][order[np.searchsorted(rows[order], receivers)]] = order[np.searchsorted(rows[order], sources)]
+    own = np.arange(len(rows))
     names = [name for name in taken if (taken[name] != own).any()]
     if release.before.record_cell is None:
-        places, old = data.drawn_records(release.before, release.rows, seed=release.seed, columns=names)
+        places, old = data.drawn_records(release.before, rows, seed=release.seed, columns=names)
     else:
-        places, old = data.source.places(release.rows), data.values_at(release.rows, names) if names else {}
+        places, old = data.source.places(rows), data.values_at(rows, names) if names else {}
     values = {name: old[name].take(as_arrow(taken[name])) for name in names}
     blanks = {}
     for key, is_blank in release.blanks.blanked.items():
@@ -284,14 +292,14 @@ def changes_of(release: Release, data: Microdata) -> Changes:
 
 def checked_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
     """Run :func:`compare_margins` and raise an error if a margin differs."""
-    found = compare_margins(plan)
-    for check in found:
+    checks = compare_margins(plan)
+    for check in checks:
         if not check.is_identical:
             raise MarginsDiffer(
                 f"Internal error: the swaps would change {check.n_differing:,} cells of the margin of "
                 f"{', '.join(check.variables)}, which is to be kept. Nothing was written."
             )
-    return found
+    return checks
 
 
 def compare_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
@@ -300,13 +308,13 @@ def compare_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
     stayed = units.counts - np.bincount(of_rows, minlength=units.n_units)
     counts = np.concatenate([units.counts, np.zeros(len(of_rows), dtype=np.int64)])
     counts_after = np.concatenate([stayed, np.ones(len(of_rows), dtype=np.int64)])
-    found = []
+    checks = []
     for kept in dict.fromkeys(plan.interactions.kept):
         names = plan.interactions.names_of(kept)
         columns = [plan.interactions.names.index(name) for name in names]
         codes = [np.concatenate([units.codes[:, c], _new_codes(plan, of_rows, c)]) for c in columns]
-        found.append(MarginCheck(names, *_compared(codes, [units.column_levels[c] for c in columns], counts, counts_after)))
-    return tuple(found)
+        checks.append(MarginCheck(names, *_compared(codes, [units.column_levels[c] for c in columns], counts, counts_after)))
+    return tuple(checks)
 
 
 def _new_codes(plan: Exchange, of_rows: NDArray[np.int64], column: int) -> NDArray[np.int32]:

@@ -57,7 +57,7 @@ class AreaSwaps:
         Number of units chosen for their risk, and of those among them that found no partner.
     n_by_chance : int
         Number of units chosen at random; both units of a pair count.
-    wanted : float
+    least_rate : float
         Share of units that should change places, as a minimum.
     are_households : bool
         Whether a unit is a household.
@@ -73,7 +73,7 @@ class AreaSwaps:
     n_risky: int
     n_left: int
     n_by_chance: int = 0
-    wanted: float = 0.0
+    least_rate: float = 0.0
     are_households: bool = False
 
     def __len__(self) -> int:
@@ -97,14 +97,14 @@ class AreaSwaps:
     @property
     def warning(self) -> str | None:
         """A remark on the rate, if needed: it is a minimum, exceeded if many are at risk, and missed if partners run out."""
-        if self.wanted > 0.0 and self.n_by_chance == 0 and self.n_swapped > round(self.wanted * self.n_units) + 1:
+        if self.least_rate > 0.0 and self.n_by_chance == 0 and self.n_swapped > round(self.least_rate * self.n_units) + 1:
             return (
-                f"The swap rate of {percent(self.wanted)} is exceeded: everybody at risk changes places, and that makes "
+                f"The swap rate of {percent(self.least_rate)} is exceeded: everybody at risk changes places, and that makes "
                 f"{percent(self.rate)}. A higher --risk-above, or fewer or coarser keys, put fewer {self.unit}s at risk."
             )
-        if self.n_swapped < round(self.wanted * self.n_units) - 1:
+        if self.n_swapped < round(self.least_rate * self.n_units) - 1:
             return (
-                f"The swap rate of {percent(self.wanted)} is not reached: partners were found for {percent(self.rate)} only. Shorter "
+                f"The swap rate of {percent(self.least_rate)} is not reached: partners were found for {percent(self.rate)} only. Shorter "
                 "profiles (--similar) or fewer tables to keep leave more partners."
             )
         return None
@@ -175,14 +175,14 @@ class AreaSwapTask:
         if not names:
             return np.zeros(self.n_records, dtype=np.int64)
         coded = [code_column(name, self.columns[name], self.n_records) for name in names]
-        return np.asarray(collapse_records([one.codes for one in coded], [len(one.levels) for one in coded])[2])
+        return np.asarray(collapse_records([column.codes for column in coded], [len(column.levels) for column in coded])[2])
 
     def alike_for(self, level: int) -> tuple[str, ...]:
         """Return the columns on which two records must agree for an exchange of areas at this level to keep the tables."""
         moving = {*self.areas[level:], *self.carry}
-        found = [name for table in self.keep if moving & set(table) for name in table if name not in moving]
+        names = [name for table in self.keep if moving & set(table) for name in table if name not in moving]
         # Partners agree on all coarser areas anyway.
-        return tuple(name for name in dict.fromkeys(found) if name not in self.areas)
+        return tuple(name for name in dict.fromkeys(names) if name not in self.areas)
 
 
 def plan_area_swaps(
@@ -278,10 +278,10 @@ class _Swapping:
         for level in range(n_levels):
             self._serve(np.flatnonzero(self.risk_level == level), level, True)
         is_risky = self.risk_level < n_levels
-        wanted = round(rate * self.n_units)
+        n_least = round(rate * self.n_units)
         tried = np.zeros(self.n_units, dtype=bool)
         for _ in range(MOST_DRAWS):
-            n_missing = (wanted - int((self.is_used & ~self.is_out).sum()) + 1) // 2
+            n_missing = (n_least - int((self.is_used & ~self.is_out).sum()) + 1) // 2
             free = np.flatnonzero(~self.is_used & ~tried)
             if n_missing <= 0 or not len(free):
                 break
@@ -290,9 +290,9 @@ class _Swapping:
             self._serve(drawn, n_levels - 1, False)
         # A risky unit that became the partner in a swap across finer areas than its risk level is not protected by it.
         n_left = int((is_risky & (self.crossed > self.risk_level)).sum())
-        n_by_chance = 2 * sum(len(one) for one, _, _, _, is_for_risk in self.pairs if not is_for_risk)
-        found = self._swaps(int(is_risky.sum()), n_left)
-        return replace(found, n_by_chance=n_by_chance, wanted=rate, are_households=self.task.households is not None)
+        n_by_chance = 2 * sum(len(first) for first, _, _, _, is_for_risk in self.pairs if not is_for_risk)
+        swaps = self._swaps(int(is_risky.sum()), n_left)
+        return replace(swaps, n_by_chance=n_by_chance, least_rate=rate, are_households=self.task.households is not None)
 
     def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
         """Find partners for waiting units, profile by profile."""
@@ -305,12 +305,12 @@ class _Swapping:
             order = np.lexsort((self.turn[waiting], places[waiting], group[waiting]))
             partner = np.full(self.n_units, -1, dtype=np.int64)
             pair_up(waiting[order], group, start, members, places, self.is_used, partner)
-            one = waiting[partner[waiting] >= 0]
-            other = partner[one]
+            first = waiting[partner[waiting] >= 0]
+            second = partner[first]
             # A pair of two waiting units appears twice.
-            is_first = ~np.isin(one, other) | (self.turn[one] < self.turn[other])
-            self.crossed[one] = self.crossed[other] = level
-            self.pairs.append((one[is_first], other[is_first], level, position, is_risky))
+            is_first = ~np.isin(first, second) | (self.turn[first] < self.turn[second])
+            self.crossed[first] = self.crossed[second] = level
+            self.pairs.append((first[is_first], second[is_first], level, position, is_risky))
 
     def _groups(self, position: int, level: int) -> tuple[Integers, Integers, Integers]:
         """Group of each unit, the units sorted by group and randomly within it, and where each group starts."""
@@ -320,9 +320,9 @@ class _Swapping:
         parts = [*self._compositions(position, level), self.size, coarser]
         _, counts, group = collapse_records(parts, [int(part.max(initial=0)) + 1 for part in parts])
         members = np.argsort(group * self.n_units + self.turn)
-        found = (group, members, np.append(0, np.cumsum(counts)))
-        self._known_groups[position, level] = found
-        return found
+        groups = (group, members, np.append(0, np.cumsum(counts)))
+        self._known_groups[position, level] = groups
+        return groups
 
     def _compositions(self, position: int, level: int) -> list[Integers]:
         """Numbers (hashes for households) that are equal for two units whose members have in common what they must."""
@@ -349,21 +349,23 @@ class _Swapping:
         parts: list[tuple[Integers, ...]] = []
         n_swapped = 0
         among, start, drawn = self._members()
-        for one, other, level, position, is_risky in self.pairs:
+        for first, second, level, position, is_risky in self.pairs:
             kind = self._kinds(position, level)
             rows = among[np.lexsort((drawn, kind[among], self.unit_of[among]))]
-            member = np.arange(self.size[one].sum()) - np.repeat(np.cumsum(self.size[one]) - self.size[one], self.size[one])
-            records = rows[np.repeat(start[one], self.size[one]) + member]
-            partners = rows[np.repeat(start[other], self.size[one]) + member]
+            member = np.arange(self.size[first].sum()) - np.repeat(
+                np.cumsum(self.size[first]) - self.size[first], self.size[first]
+            )
+            records = rows[np.repeat(start[first], self.size[first]) + member]
+            partners = rows[np.repeat(start[second], self.size[first]) + member]
             if not np.array_equal(kind[records], kind[partners]):
                 raise RuntimeError("Internal error: two households were taken for alike that are not. Nothing was written.")
-            n_swapped += 2 * len(one)
+            n_swapped += 2 * len(first)
             n_pairs = len(records)
             parts.append((records, partners, np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)))
         none = np.zeros(0, dtype=np.int64)
-        found = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [none, none, none, none, none]
-        order = np.argsort(self.turn[self.unit_of[found[0]]], kind="stable")
-        records, partners, level_of, profile_of, risky = (column[order] for column in found)
+        joined = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [none, none, none, none, none]
+        order = np.argsort(self.turn[self.unit_of[joined[0]]], kind="stable")
+        records, partners, level_of, profile_of, risky = (column[order] for column in joined)
         return AreaSwaps(records, partners, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left)
 
     def _members(self) -> tuple[Integers, Integers, NDArray[np.uint64]]:
@@ -392,11 +394,11 @@ def _unit_names(households: ArrayLike | None, first: Integers, n_records: int, n
     if households is None:
         return list(names(first))
     codes, levels = code_column("household", households, n_records)
-    found: list[object] = [levels[code] for code in codes[first].tolist()]
-    alone = [unit for unit, name in enumerate(found) if name is None]
+    unit_names: list[object] = [levels[code] for code in codes[first].tolist()]
+    alone = [unit for unit, name in enumerate(unit_names) if name is None]
     for unit, name in zip(alone, names(first[alone]), strict=True):
-        found[unit] = f"alone {name}"
-    return found
+        unit_names[unit] = f"alone {name}"
+    return unit_names
 
 
 def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:
@@ -404,5 +406,5 @@ def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:
 
     A record that is never at risk gets the number of levels.
     """
-    masks = np.array([np.asarray(one, dtype=bool) for one in at_risk])
+    masks = np.array([np.asarray(mask, dtype=bool) for mask in at_risk])
     return np.asarray(np.where(masks.any(axis=0), masks.argmax(axis=0), len(masks)), dtype=np.int64)

@@ -23,17 +23,18 @@ from rarecell.graph.masks import MAX_VERTICES
 from rarecell.intruder.household import household_release, still_linked
 from rarecell.intruder.register import Register
 from rarecell.progress import SILENT, Progress
+from rarecell.swap.households import MemberPairs
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import RULE_BROKEN, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
-from rarecell.table.categories import Coarsening
+from rarecell.table.categories import NOBODY, Coarsening
 from rarecell.table.columns import CodedColumn, ColumnValues
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.household_rows import NOBODY, SIZE, HouseholdRows, Layout
-from rarecell.table.household_rules import HouseholdRules
+from rarecell.table.household_rows import SIZE, HouseholdRows, Layout
+from rarecell.table.household_rules import ClusterRules, HouseholdRules
 from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ def swap_table(rows: HouseholdRows, persons: ContingencyTable, weighed: Continge
     of_key: dict[str, list[Coarsening]] = {}
     for coarsening in persons.coarsenings:
         of_key.setdefault(coarsening.key, []).append(coarsening)
-    found: list[Coarsening] = []
+    coarsenings: list[Coarsening] = []
     for column, categories in zip(rows.layout.columns, table.categories, strict=True):
         if column.key < 0:
             continue
         chain = of_key.get(rows.layout.keys[column.key].key, [])
-        if table.n_keys + len(found) + len(chain) > MAX_VERTICES:
+        if table.n_keys + len(coarsenings) + len(chain) > MAX_VERTICES:
             break
         for coarsening in chain:
             group, labels = coarsening.group_of_level, coarsening.labels
@@ -75,8 +76,8 @@ def swap_table(rows: HouseholdRows, persons: ContingencyTable, weighed: Continge
             if column.place >= 0:
                 group, labels = np.append(np.int32(0), group + 1).astype(np.int32), (NOBODY, *labels)
             if 1 < len(labels) < categories.n_levels:
-                found.append(Coarsening(_at(coarsening.name, column.place), column.name, group, labels))
-    return table.with_coarsenings(found)
+                coarsenings.append(Coarsening(_at(coarsening.name, column.place), column.name, group, labels))
+    return table.with_coarsenings(coarsenings)
 
 
 def _at(name: str, place: int) -> str:
@@ -93,7 +94,7 @@ def at_every_place(layout: Layout, table: ContingencyTable, sets: Iterable[Seque
     A coarsening that the table lacks at a place is replaced by its key; what is constant there is left out.
     """
     names, keys = set(table.vertex_names), {c.key: k for k, c in enumerate(layout.keys)}
-    found: dict[tuple[str, ...], None] = {}
+    placed: dict[tuple[str, ...], None] = {}
     for given in sets:
         for place in range(layout.n_places):
             mapped = []
@@ -106,8 +107,8 @@ def at_every_place(layout: Layout, table: ContingencyTable, sets: Iterable[Seque
                 mapped += [next((n for n in (_at(name, where), _at(key, where)) if n in names), "")]
             kept = tuple(dict.fromkeys(name for name in mapped if name))
             if len(kept) > 1:
-                found[kept] = None
-    return tuple(found)
+                placed[kept] = None
+    return tuple(placed)
 
 
 def zeros_at_places(layout: Layout, table: ContingencyTable, zeros: StructuralZeros | None) -> StructuralZeros:
@@ -170,6 +171,8 @@ class FamilyTask:
         The records, the model whose tables are kept in the file, and all settings.
     reporting : Register or None
         The households that an intruder knows, with all their levels; by default those of ``households``.
+    clusters : tuple of ClusterRules
+        What holds in other groups of records.
     """
 
     rows: HouseholdRows
@@ -178,6 +181,7 @@ class FamilyTask:
     households: SwapTask
     persons: SwapTask
     reporting: Register | None = None
+    clusters: tuple[ClusterRules, ...] = ()
 
 
 def plan_family_swaps(
@@ -250,11 +254,15 @@ def _planned_again(
 
 
 def breaks_a_rule(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
-    """Which pairs leave one of their households with a broken rule that it did not break before."""
+    """Which pairs leave one of their households, or another group of its members, with a broken rule."""
     pairs = member_pairs(task, plan)
     after = np.array(task.codes)
     exchange(after, task.codes, pairs)
-    broken = task.rules.any_broken(task.rows, after)
+    broken = np.append(task.rules.any_broken(task.rows, after), False)
+    for rules in task.clusters:
+        broken[task.rows.members.of_record[rules.broken_records(after)]] = True
+    # The last entry is for members of institutions, who have no row.
+    broken[-1] = False
     return np.asarray(broken[plan.records] | broken[plan.partners])
 
 
@@ -266,16 +274,6 @@ def leaves_a_link(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
     assert register is not None
     chance = still_linked(task.rows, household_release(task.rows, after), register)
     return np.asarray((chance[plan.records] > STILL_LINKED) | (chance[plan.partners] > STILL_LINKED))
-
-
-@dataclass(frozen=True, eq=False)
-class MemberPairs:
-    """Records that exchange values: two of them, the keys that move as bit masks, and the pair of households they belong to."""
-
-    one: NDArray[np.int64]
-    other: NDArray[np.int64]
-    moved: NDArray[np.uint64]
-    owner: NDArray[np.int64]
 
 
 def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
@@ -292,9 +290,9 @@ def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
             at_place[moves, column.place] |= bit
         else:
             at_place[moves] |= bit
-    one, other = members.at[plan.records][:, :largest], members.at[plan.partners][:, :largest]
-    owner, place = np.nonzero((at_place != 0) & (one >= 0) & (other >= 0))
-    first, second, moved = one[owner, place], other[owner, place], at_place[owner, place]
+    first_members, second_members = members.at[plan.records][:, :largest], members.at[plan.partners][:, :largest]
+    owner, place = np.nonzero((at_place != 0) & (first_members >= 0) & (second_members >= 0))
+    first, second, moved = first_members[owner, place], second_members[owner, place], at_place[owner, place]
     for k in range(len(layout.keys)):
         same = task.codes[first, k] == task.codes[second, k]
         moved = np.where(same, moved & ~(np.uint64(1) << np.uint64(k)), moved)
@@ -306,8 +304,8 @@ def exchange(after: Codes, before: Codes, pairs: MemberPairs) -> None:
     """Carry out the exchange in the keys of the records."""
     for k in range(before.shape[1]):
         moves = (pairs.moved >> np.uint64(k)) & np.uint64(1) == 1
-        after[pairs.one[moves], k] = before[pairs.other[moves], k]
-        after[pairs.other[moves], k] = before[pairs.one[moves], k]
+        after[pairs.records[moves], k] = before[pairs.partners[moves], k]
+        after[pairs.partners[moves], k] = before[pairs.records[moves], k]
 
 
 def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -> FamilyPlan:
@@ -329,8 +327,8 @@ def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -
         interactions=interactions,
         units=Units.of(persons.table, interactions.columns, persons.columns),
         requested=requested,
-        records=pairs.one,
-        partners=pairs.other,
+        records=pairs.records,
+        partners=pairs.partners,
         moved=pairs.moved,
         distance=plan.distance[pairs.owner] * share,
         cost=plan.cost[pairs.owner] * share,
@@ -411,6 +409,6 @@ def _values_at(values: ColumnValues, record: NDArray[np.int64]) -> NDArray[np.ob
         held = np.array(values.levels, dtype=object)[values.codes]
     else:
         held = np.asarray(values, dtype=object)
-    found = held[record].copy()
-    found[record < 0] = None
-    return np.asarray(found, dtype=object)
+    at_place = held[record].copy()
+    at_place[record < 0] = None
+    return np.asarray(at_place, dtype=object)

@@ -25,23 +25,23 @@ from rarecell._kernels.distance import distances
 from rarecell._kernels.hashing import mixed_many
 from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.swap.matching import Matching, match
-from rarecell.swap.partners import N_PROBES, Candidates, Move, PartnerSearch, in_threads
-from rarecell.swap.plan import SwapPlan
-from rarecell.swap.planner import (
-    CHANCE,
-    DECOYS,
-    ENOUGH,
-    EXPOSED,
+from rarecell.swap.choosing import (
+    DECOY_STREAM,
+    ENOUGH_PARTNERS,
+    EXPOSED_ABOVE,
+    JITTER,
     MENDING,
+    MORE_CANDIDATES,
     MOST_MENDED,
     SAFE,
-    WIDER,
     Untouched,
-    chance,
+    pair_jitter,
     priced_exchanges,
     row_numbers,
 )
+from rarecell.swap.matching import Matching, match
+from rarecell.swap.partners import N_PROBES, Candidates, Move, PartnerSearch, in_threads
+from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.task import SwapTask
 from rarecell.table.columns import code_column
@@ -118,7 +118,7 @@ class _HouseholdPlanner:
         search.is_closed[units.cell[units.record_unit[open_records]]] = True
         self.risk = np.zeros(households.number)
         np.maximum.at(
-            self.risk, households.of_record[open_records], search.wanted.cell_risk[units.cell[units.record_unit[open_records]]]
+            self.risk, households.of_record[open_records], search.request.cell_risk[units.cell[units.record_unit[open_records]]]
         )
         none = np.zeros(0, dtype=np.int64)
         self.pairs = Candidates(none, none, none.astype(np.uint64), none.astype(float), none.astype(float))
@@ -128,22 +128,22 @@ class _HouseholdPlanner:
 
     def match_waiting(self, progress: Progress) -> None:
         """Serve as many waiting households as possible; where few partners are safe, consider many more."""
-        n_candidates, task = self.search.wanted.max_candidates, self.search.wanted
+        n_candidates, task = self.search.request.max_candidates, self.search.request
         candidates = self._candidates(self.search, self.waiting, n_candidates, 0, progress)
-        is_safe = candidates.cost - candidates.distance < SAFE * task.link_weight + CHANCE
+        is_safe = candidates.cost - candidates.distance < SAFE * task.link_weight + JITTER
         n_safe = np.bincount(candidates.risky[is_safe], minlength=self.households.number)[self.waiting]
-        exposed = self.waiting[n_safe < min(ENOUGH, n_candidates)]
+        exposed = self.waiting[n_safe < min(ENOUGH_PARTNERS, n_candidates)]
         if len(exposed) and task.link_weight > 0.0:
-            more = self._candidates(self.search, exposed, WIDER * n_candidates, N_PROBES, progress)
+            more = self._candidates(self.search, exposed, MORE_CANDIDATES * n_candidates, N_PROBES, progress)
             candidates = Candidates.joined([candidates, more])
         self.has_offer[candidates.risky] = True
         self.at_least = self._take(candidates).at_least
 
     def mend_exposed(self, progress: Progress) -> None:
         """Consider many more partners for pairs that leave somebody linked; without a better one they stay as they are."""
-        task, pairs = self.search.wanted, self.pairs
+        task, pairs = self.search.request, self.pairs
         left = pairs.cost - pairs.distance
-        exposed = np.flatnonzero(left > EXPOSED * task.link_weight + CHANCE)
+        exposed = np.flatnonzero(left > EXPOSED_ABOVE * task.link_weight + JITTER)
         exposed = exposed[np.argsort(-left[exposed], kind="stable")[:MOST_MENDED]]
         if not len(exposed) or not task.link_weight > 0.0:
             return
@@ -155,7 +155,7 @@ class _HouseholdPlanner:
         self.is_spare[both[~is_wanted]] = True
         self.waiting = np.sort(both[is_wanted])
         strict = self.search.stricter(MENDING)
-        more = self._candidates(strict, self.waiting, 2 * WIDER * task.max_candidates, -1, progress)
+        more = self._candidates(strict, self.waiting, 2 * MORE_CANDIDATES * task.max_candidates, -1, progress)
         n_before = len(self.pairs)
         self._take(Candidates.joined([as_now, more]))
         mended = self.pairs.part(np.arange(n_before, len(self.pairs)))
@@ -168,12 +168,12 @@ class _HouseholdPlanner:
 
     def add_decoys(self, progress: Progress) -> None:
         """Swap further households, drawn at random from the rest, so that having moved is no sign of risk."""
-        task = self.search.wanted
+        task = self.search.request
         left = np.flatnonzero(self.is_spare)
         n_decoys = min(round(task.decoys * self.n_waiting), len(left) // 2)
         if not n_decoys:
             return
-        rng = np.random.default_rng([task.seed, DECOYS])
+        rng = np.random.default_rng([task.seed, DECOY_STREAM])
         self.waiting = np.sort(rng.choice(left, n_decoys, replace=False))
         self.is_spare[self.waiting] = False
         self._take(self._candidates(self.search, self.waiting, task.max_candidates, 0, progress))
@@ -188,18 +188,18 @@ class _HouseholdPlanner:
         is_usable = self.is_spare.copy()
         is_usable[self.waiting] = True
         progress.start(STAGE, len(homes.moves))
-        found = []
+        by_move = []
         for move in homes.moves:
-            pairs = homes.same_composition(move, waiting, is_usable, TRIES * n_candidates, search.wanted.seed)
+            pairs = homes.same_composition(move, waiting, is_usable, TRIES * n_candidates, search.request.seed)
             cost = homes.costs(task, move, pairs, self.is_risky_record)
             ok = np.isfinite(cost)
             side = np.full(int(ok.sum()), move.side, dtype=np.uint64)
-            found.append(Candidates(pairs[ok, 0], pairs[ok, 1], side, cost[ok], cost[ok]))
+            by_move.append(Candidates(pairs[ok, 0], pairs[ok, 1], side, cost[ok], cost[ok]))
             checkpoint(progress, STAGE, 1)
         progress.done()
-        if not found:
+        if not by_move:
             return self.pairs.part(np.zeros(0, dtype=np.int64))
-        joined = Candidates.joined(found)
+        joined = Candidates.joined(by_move)
         # Keep the cheapest by the estimate, and the cheapest on every side: those that look cheap are often all of one kind.
         order = np.lexsort((joined.partner, joined.cost, joined.moved, joined.risky))
         is_start = np.ones(len(order), dtype=bool)
@@ -215,21 +215,21 @@ class _HouseholdPlanner:
         """Exact distance and cost of pairs of households, summed over the members that move."""
         members = self.households.members(candidates.risky, candidates.partner, candidates.moved)
         unit = search.units.record_unit
-        apart, link = priced_exchanges(search, unit[members.one], unit[members.other], members.moved)
+        apart, link = priced_exchanges(search, unit[members.records], unit[members.partners], members.moved)
         distance = np.zeros(len(candidates)) + np.bincount(members.owner, weights=apart, minlength=len(candidates))
         links = np.bincount(members.owner, weights=link, minlength=len(candidates))
-        cost = distance + search.wanted.link_weight * links
-        by_chance = CHANCE * chance(search.wanted.seed, candidates.risky, candidates.partner)
-        return replace(candidates, distance=distance, cost=cost + by_chance)
+        cost = distance + search.request.link_weight * links
+        jitter = JITTER * pair_jitter(search.request.seed, candidates.risky, candidates.partner)
+        return replace(candidates, distance=distance, cost=cost + jitter)
 
     def _take(self, candidates: Candidates) -> Matching:
         """Match the waiting households and record their pairs."""
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + self.risk[self.waiting])
-        found = match(candidates, self.waiting, self.is_spare.astype(np.int64), penalty)
-        taken = found.candidates.part(found.edge)
+        matching = match(candidates, self.waiting, self.is_spare.astype(np.int64), penalty)
+        taken = matching.candidates.part(matching.edge)
         self.pairs = Candidates.joined([self.pairs, taken])
         self.is_spare[taken.risky] = self.is_spare[taken.partner] = False
-        return found
+        return matching
 
     # -------------------------------------------------------------- the plan
 
@@ -237,25 +237,25 @@ class _HouseholdPlanner:
         """Return the plan, with one pair for every two members that exchange something."""
         search, units, pairs = self.search, self.search.units, self.pairs
         members = self.households.members(pairs.risky, pairs.partner, pairs.moved)
-        of_members = np.stack([units.record_unit[members.one], units.record_unit[members.other]], axis=1)
+        of_members = np.stack([units.record_unit[members.records], units.record_unit[members.partners]], axis=1)
         distance = distances(search.distances.arrays(search.table), units.codes, of_members, members.moved)
-        risky_first = self.is_risky_record[members.one] | ~self.is_risky_record[members.other]
-        one = np.where(risky_first, members.one, members.other)
-        other = np.where(risky_first, members.other, members.one)
+        risky_first = self.is_risky_record[members.records] | ~self.is_risky_record[members.partners]
+        records = np.where(risky_first, members.records, members.partners)
+        partners = np.where(risky_first, members.partners, members.records)
         # The remaining link cost is divided among the members of a pair of households.
         n_members = np.bincount(members.owner, minlength=len(pairs))
         cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
         # Not sorted by row, so that the order of the file does not matter.
-        order = np.lexsort((self.households.turn[one], units.record_unit[one], self.households.of_record[one]))
+        order = np.lexsort((self.households.turn[records], units.record_unit[records], self.households.of_record[records]))
         columns: Json = {
-            "records": one[order],
-            "partners": other[order],
+            "records": records[order],
+            "partners": partners[order],
             "moved": members.moved[order],
             "distance": distance[order],
             "cost": cost[order],
         }
         return SwapPlan(
-            task=search.wanted,
+            task=search.request,
             interactions=search.interactions,
             units=units,
             requested=self.requested,
@@ -268,7 +268,7 @@ class _HouseholdPlanner:
     def _left(self) -> list[Unswapped]:
         done = np.zeros(self.households.number, dtype=bool)
         done[self.pairs.risky] = done[self.pairs.partner] = True
-        found = []
+        left = []
         for record in self.requested.tolist():
             household = self.households.of_record[record]
             if done[household]:
@@ -279,8 +279,8 @@ class _HouseholdPlanner:
                 reason = UNTOUCHED
             else:
                 reason = TAKEN if self.has_offer[household] else NO_HOUSEHOLD
-            found.append(Unswapped(record, reason))
-        return found
+            left.append(Unswapped(record, reason))
+        return left
 
 
 # Which households have the same composition, and which of their members exchange what?
@@ -300,13 +300,13 @@ class _Sorted(NamedTuple):
     value: NDArray[np.int32]
 
 
-class Members(NamedTuple):
-    """Pairs of records that exchange something: their pair of households, the two rows, and what moves."""
+class MemberPairs(NamedTuple):
+    """Records that exchange values: two of them, the keys that move as bit masks, and the pair of households they belong to."""
 
-    owner: NDArray[np.int64]
-    one: NDArray[np.int64]
-    other: NDArray[np.int64]
+    records: NDArray[np.int64]
+    partners: NDArray[np.int64]
     moved: NDArray[np.uint64]
+    owner: NDArray[np.int64]
 
 
 class Households:
@@ -329,19 +329,19 @@ class Households:
     def moves(self) -> tuple[Move, ...]:
         """Every side that may move, with its boundary."""
         graph = self.search.interactions
-        found = dict.fromkeys(Move(graph.neighbourhood(m.side), m.side) for m in self.search.moves)
-        return tuple(move for move in found if not move.side & graph.fixed)
+        distinct = dict.fromkeys(Move(graph.neighbourhood(m.side), m.side) for m in self.search.moves)
+        return tuple(move for move in distinct if not move.side & graph.fixed)
 
     @cached_property
     def turn(self) -> NDArray[np.uint64]:
         """An order for members of a household that are alike in everything, by their names and not by their place in the file."""
-        task, unit = self.search.wanted, self.search.units.record_unit
+        task, unit = self.search.request, self.search.units.record_unit
         rows = np.lexsort((unit, self.of_record))
         is_same = (np.diff(unit[rows]) == 0) & (np.diff(self.of_record[rows]) == 0)
         alike = rows[np.append(is_same, False) | np.append(False, is_same)]
-        found = np.zeros(len(unit), dtype=np.uint64)
-        found[alike] = drawing_order(task.seed, names_of_records(task.record_ids, len(unit))(alike))
-        return found
+        turn = np.zeros(len(unit), dtype=np.uint64)
+        turn[alike] = drawing_order(task.seed, names_of_records(task.record_ids, len(unit))(alike))
+        return turn
 
     def holds(self, is_such: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which households have a member for whom ``is_such`` is true."""
@@ -381,14 +381,14 @@ class Households:
             for further in ((by.value[usable],), ())
         ]
         half = max(1, limit // 2)
-        found = np.unique(np.concatenate([self._beside(order, by.signature, waiting, half) for order in orders]), axis=0)
+        pairs = np.unique(np.concatenate([self._beside(order, by.signature, waiting, half) for order in orders]), axis=0)
         # Signatures are hashes and can collide: check that the members agree one by one.
-        one, other = found[:, 0], found[:, 1]
-        is_same = np.ones(len(found), dtype=bool)
+        first, second = pairs[:, 0], pairs[:, 1]
+        is_same = np.ones(len(pairs), dtype=bool)
         for member in range(int(self.size[waiting].max(initial=0))):
-            has = np.flatnonzero(self.size[one] > member)
-            is_same[has] &= by.boundary[self.start[one[has]] + member] == by.boundary[self.start[other[has]] + member]
-        return np.asarray(found[is_same], dtype=np.int64)
+            has = np.flatnonzero(self.size[first] > member)
+            is_same[has] &= by.boundary[self.start[first[has]] + member] == by.boundary[self.start[second[has]] + member]
+        return np.asarray(pairs[is_same], dtype=np.int64)
 
     def _beside(
         self, order: NDArray[np.int64], signature: NDArray[np.uint64], waiting: NDArray[np.int64], limit: int
@@ -423,34 +423,36 @@ class Households:
         in_threads(share, len(pairs))
         return cost
 
-    def members(self, one: NDArray[np.int64], other: NDArray[np.int64], side: NDArray[np.uint64]) -> Members:
+    def members(self, first: NDArray[np.int64], second: NDArray[np.int64], side: NDArray[np.uint64]) -> MemberPairs:
         """Return the members of paired households that exchange something on the side of their pair."""
         parts = [
-            self._members_on(move, np.flatnonzero(side == np.uint64(move.side)), one, other)
+            self._members_on(move, np.flatnonzero(side == np.uint64(move.side)), first, second)
             for move in self.moves
             if (side == np.uint64(move.side)).any()
         ]
         if not parts:
             none = np.zeros(0, dtype=np.int64)
-            return Members(none, none, none, none.astype(np.uint64))
+            return MemberPairs(none, none, none.astype(np.uint64), none)
         owner = np.concatenate([part.owner for part in parts])
         order = np.argsort(owner, kind="stable")
-        return Members(
-            owner[order],
-            np.concatenate([part.one for part in parts])[order],
-            np.concatenate([part.other for part in parts])[order],
+        return MemberPairs(
+            np.concatenate([part.records for part in parts])[order],
+            np.concatenate([part.partners for part in parts])[order],
             np.concatenate([part.moved for part in parts])[order],
+            owner[order],
         )
 
-    def _members_on(self, move: Move, chosen: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64]) -> Members:
-        rows, size = self._by(move).rows, self.size[one[chosen]]
+    def _members_on(
+        self, move: Move, chosen: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
+    ) -> MemberPairs:
+        rows, size = self._by(move).rows, self.size[first[chosen]]
         owner = np.repeat(chosen, size)
         member = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-        here, there = (rows[self.start[which[owner]] + member].astype(np.int64) for which in (one, other))
+        here, there = (rows[self.start[which[owner]] + member].astype(np.int64) for which in (first, second))
         codes, unit = self.search.units.codes, self.search.units.record_unit
         moved = np.zeros(len(owner), dtype=np.uint64)
         for v in range(self.search.interactions.n_vertices):
             if move.side >> v & 1:
                 moved |= (codes[unit[here], v] != codes[unit[there], v]).astype(np.uint64) << np.uint64(v)
         moves = moved & np.uint64(self.search.interactions.keys) != 0
-        return Members(owner[moves], here[moves], there[moves], moved[moves])
+        return MemberPairs(here[moves], there[moves], moved[moves], owner[moves])

@@ -98,11 +98,11 @@ class Interactions:
     @cached_property
     def neighbours(self) -> tuple[int, ...]:
         """For each vertex, the vertices that share a kept margin with it, and its key or coarsenings."""
-        found = [0] * self.n_vertices
+        neighbours = [0] * self.n_vertices
         for together in (*self.kept, *self.table.chain_masks):
             for v in each_member(together):
-                found[v] |= together & ~single(v)
-        return tuple(found)
+                neighbours[v] |= together & ~single(v)
+        return tuple(neighbours)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
         """Return the names of the vertices of ``mask``; only the finest vertex of each key."""
@@ -130,9 +130,9 @@ class Interactions:
 
     # ------------------------------------------------------------------ pairs
 
-    def difference(self, one: Sequence[int], other: Sequence[int]) -> int:
+    def difference(self, first: Sequence[int], second: Sequence[int]) -> int:
         """Return the vertices on which two rows of codes (of vertices and further columns) differ."""
-        return mask_of(v for v in range(self.n_vertices) if one[v] != other[v])
+        return mask_of(v for v in range(self.n_vertices) if first[v] != second[v])
 
     def components(self, difference: int) -> tuple[int, ...]:
         """Return the parts of ``difference`` that move as one: connected components of the graph induced on it."""
@@ -186,13 +186,13 @@ def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
     """
     everything = all_below(len(neighbours))
     waiting: list[int] = []
-    found: set[int] = set()
+    separators: set[int] = set()
 
     def note(removed: int) -> None:
         for component in components(neighbours, everything & ~removed):
             separator = neighbourhood(neighbours, component)
-            if separator not in found and len(found) < MOST_SEPARATORS:
-                found.add(separator)
+            if separator not in separators and len(separators) < MOST_SEPARATORS:
+                separators.add(separator)
                 waiting.append(separator)
 
     for v in range(len(neighbours)):
@@ -201,4 +201,4 @@ def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
         separator = waiting.pop()
         for v in each_member(separator):
             note(separator | neighbours[v])
-    return in_canonical_order(found)
+    return in_canonical_order(separators)

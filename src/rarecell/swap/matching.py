@@ -35,9 +35,9 @@ class Matching:
 
     Attributes
     ----------
-    one : array of int
+    waiting : array of int
         Waiting record of each pair.
-    other : array of int
+    mate : array of int
         Its partner if that is also a waiting record, else −1.
     unit : array of int
         Unit of the partner.
@@ -49,8 +49,8 @@ class Matching:
         Lower bound on the cost of any choice from these candidates, including penalties for unserved records.
     """
 
-    one: NDArray[np.int64]
-    other: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    mate: NDArray[np.int64]
     unit: NDArray[np.int64]
     candidates: Candidates
     edge: NDArray[np.int64]
@@ -110,9 +110,9 @@ def match(
         kernels.improve(offers, served, MOST_SWEEPS)
     # A pair has one offer, which belongs to the first of its two records.
     owner_of_taken = np.append(listed[0], -1)[served.taken]
-    one = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (owner_of_taken == np.arange(len(served.mate)))))
-    taken = served.taken[one]
-    return Matching(one, served.mate[one], offers.unit[taken], candidates, listed[1][taken], float(at_least))
+    matched = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (owner_of_taken == np.arange(len(served.mate)))))
+    taken = served.taken[matched]
+    return Matching(matched, served.mate[matched], offers.unit[taken], candidates, listed[1][taken], float(at_least))
 
 
 def seen_from_both_sides(candidates: Candidates, is_waiting: NDArray[np.bool_]) -> Candidates:
@@ -200,11 +200,11 @@ def _single_out(
     """Assign waiting records to those who chose a waiting unit: its k-th chooser gets its k-th record."""
     chosen = np.full(len(choice), -1, dtype=np.int64)
     choosers = np.flatnonzero(chooses_waiting)
-    wanted = objects[choice[choosers]] - n_units
+    chosen_unit = objects[choice[choosers]] - n_units
     by_unit = np.argsort(waiting_unit, kind="stable")
-    start = np.searchsorted(waiting_unit[by_unit], wanted)
-    order = np.argsort(wanted, kind="stable")
-    in_turn = wanted[order]
+    start = np.searchsorted(waiting_unit[by_unit], chosen_unit)
+    order = np.argsort(chosen_unit, kind="stable")
+    in_turn = chosen_unit[order]
     turn = np.arange(len(order)) - np.searchsorted(in_turn, in_turn)
     chosen[choosers[order]] = by_unit[start[order] + turn]
     return chosen

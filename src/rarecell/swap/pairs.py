@@ -134,7 +134,7 @@ def candidates(
             by_distance += [(float(total[place]), int(others[place]), moved & graph.keys) for place in nearest]
     by_distance.sort()
     n_partners = int(units.counts[has_exchange].sum())
-    return CandidateList(record, tuple(_candidate(units, own, *found) for found in by_distance[:most]), n_partners)
+    return CandidateList(record, tuple(_candidate(units, own, *exchange) for exchange in by_distance[:most]), n_partners)
 
 
 class _Allowed:
@@ -150,7 +150,7 @@ class _Allowed:
         zeros = rules.structural_zeros
         self._impossible = None if not zeros else compatibility(units.table, zeros)
         self._forbidden = [
-            {units.position(name): matching_levels(name, units.values_of(name), wanted) for name, wanted in condition.items()}
+            {units.position(name): matching_levels(name, units.values_of(name), value) for name, value in condition.items()}
             for condition in rules.forbidden
         ]
 
@@ -159,40 +159,40 @@ class _Allowed:
         if self._is_kept_out or self._untouched[own]:
             return np.zeros(len(others), dtype=bool)
         codes = self._units.codes
-        found = ~self._untouched[others]
+        is_allowed = ~self._untouched[others]
         for column in self._within:
-            found &= codes[others, column] == codes[own, column]
+            is_allowed &= codes[others, column] == codes[own, column]
         before = codes[others], np.broadcast_to(codes[own], (len(others), codes.shape[1]))
         for mine, taken in (before, before[::-1]):
             after = mine.copy()
             after[:, keys] = taken[:, keys]
-            found &= ~self._creates_forbidden(mine, after)
+            is_allowed &= ~self._creates_forbidden(mine, after)
             if self._impossible is not None:
-                found &= ~self._impossible.violates(after[:, : self._units.table.n_keys])
-        return found
+                is_allowed &= ~self._impossible.violates(after[:, : self._units.table.n_keys])
+        return is_allowed
 
     def _creates_forbidden(self, before: NDArray[np.int32], after: NDArray[np.int32]) -> NDArray[np.bool_]:
-        found = np.zeros(len(after), dtype=bool)
+        is_created = np.zeros(len(after), dtype=bool)
         for condition in self._forbidden:
             was, becomes = np.ones(len(after), dtype=bool), np.ones(len(after), dtype=bool)
             for column, is_named in condition.items():
                 was &= is_named[before[:, column]]
                 becomes &= is_named[after[:, column]]
-            found |= becomes & ~was
-        return found
+            is_created |= becomes & ~was
+        return is_created
 
 
 def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> list[NDArray[np.float64]]:
     """For each key, the distance of every level from the level in a cell."""
-    found = []
+    by_key = []
     for k, categories in enumerate(table.categories):
-        one = table.cells[own].copy()
+        cell = table.cells[own].copy()
         row = np.empty(categories.n_levels)
         for level in range(categories.n_levels):
-            one[k] = level
-            row[level] = distances.between(table, table.cells[own], one, single(k))
-        found.append(row)
-    return found
+            cell[k] = level
+            row[level] = distances.between(table, table.cells[own], cell, single(k))
+        by_key.append(row)
+    return by_key
 
 
 def _by_difference(units: Units, graph: Interactions, own: int) -> list[tuple[int, NDArray[np.int64]]]:
@@ -321,9 +321,9 @@ def _parted(graph: Interactions, difference: int) -> str:
     between = graph.separator_between(difference)
     if between is None:
         return "no kept margin joins the parts"
-    separator, one, other = between
+    separator, side, opposite = between
     agreed = f"they agree on {_and(graph.names_of(separator))}, which parts" if separator else "no kept margin joins"
-    return f"{agreed} {_and(_key_names(graph, one))} from {_and(_key_names(graph, other))}"
+    return f"{agreed} {_and(_key_names(graph, side))} from {_and(_key_names(graph, opposite))}"
 
 
 # ---------------------------------------------------------------------- the paper's condition
@@ -358,12 +358,12 @@ def paper_triples(model: DecomposableModel) -> tuple[PaperTriple, ...]:
     graph = Interactions.of_model(table, model)
     everything = all_below(graph.n_vertices)
     is_connected = len(components(graph.neighbours, everything)) == 1
-    found = []
-    for one, other in combinations(model.generator_masks, 2):
-        shared = one & other
+    triples = []
+    for first, second in combinations(model.generator_masks, 2):
+        shared = first & second
         if not shared and is_connected:
             continue
         sides = components(graph.neighbours, everything & ~shared)
-        separates = all(not (side & one and side & other) for side in sides)
-        found.append(PaperTriple(graph.names_of(one), graph.names_of(other), graph.names_of(shared), separates))
-    return tuple(found)
+        separates = all(not (side & first and side & second) for side in sides)
+        triples.append(PaperTriple(graph.names_of(first), graph.names_of(second), graph.names_of(shared), separates))
+    return tuple(triples)

@@ -115,7 +115,7 @@ class PartnerSearch:
     """
 
     def __init__(self, task: SwapTask) -> None:
-        self.wanted = task
+        self.request = task
         self.table, self.model = task.table, task.model
         self.constraints, self.distances = task.constraints, task.distances
         table, constraints = task.table, task.constraints
@@ -129,29 +129,29 @@ class PartnerSearch:
 
     def stricter(self, factor: float) -> PartnerSearch:
         """Return the same search with links that cost ``factor`` times as much."""
-        found = copy(self)
-        found.wanted = replace(self.wanted, link_weight=factor * self.wanted.link_weight)
-        return found
+        search = copy(self)
+        search.request = replace(self.request, link_weight=factor * self.request.link_weight)
+        return search
 
-    def unlike(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+    def unlike(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """What differences between units in the columns to be spared cost."""
-        cost = np.zeros(len(one))
-        for spared in self.wanted.spare:
+        cost = np.zeros(len(first))
+        for spared in self.request.spare:
             codes = self.units.codes[:, self.units.position(spared.column)]
-            cost += spared.cost(codes[one], codes[other])
+            cost += spared.cost(codes[first], codes[second])
         return cost
 
     # ------------------------------------------------------------------ what kernels see
 
     @cached_property
-    def _cells(self) -> hashing.Cells:
+    def _cells(self) -> hashing.HashedCells:
         levels = [c.n_levels for c in self.table.categories]
         start = np.cumsum([0, *levels])[:-1].astype(np.int64)
         mixing = hashing.mixed_many(np.arange(sum(levels)), 0)
         hashed = hashing.hash_rows(self.table.cells, mixing, start)
         slots = free_slots(self.table.n_cells, np.int64)
         fill_slots(hashed, slots)
-        return hashing.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
+        return hashing.HashedCells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
 
     @cached_property
     def _log_probability(self) -> NDArray[np.float64]:
@@ -160,14 +160,14 @@ class PartnerSearch:
     @cached_property
     def around(self) -> Around:
         """The known persons, by the distance with which candidates are screened."""
-        if self.wanted.intruders:
-            return self._around(self.wanted.intruders[0].arrays(self.table))
+        if self.request.intruders:
+            return self._around(self.request.intruders[0].arrays(self.table))
         return self._around(by_rank(self.table, SCREENING_WEIGHT, self.distances).near)
 
     @cached_property
     def around_by_any(self) -> tuple[Around, ...]:
         """The known persons, by the distance of every intruder that a plan considers."""
-        measured = [distances.arrays(self.table) for distances in self.wanted.intruders]
+        measured = [distances.arrays(self.table) for distances in self.request.intruders]
         measured = measured or [yardstick.near for yardstick in yardsticks(self.table, self.distances)]
         return tuple(self._around(near) for near in measured)
 
@@ -177,19 +177,22 @@ class PartnerSearch:
         table = self.table
         alone = np.flatnonzero(table.counts == 1)
         stays = table.counts > 1
-        staying = ContingencyTable.from_counts(table.cells[stays], table.counts[stays], table.categories)
-        found = []
+        staying = None
+        if stays.any():
+            staying = Persons(ContingencyTable.from_counts(table.cells[stays], table.counts[stays], table.categories))
+        by_distance = []
         for around in yardsticks(table, self.distances):
             of_cells = []
-            for persons in (Persons(table), Persons(staying)):
+            for persons in (Persons(table), staying):
                 least, number = np.full(table.n_cells, np.inf), np.zeros(table.n_cells, dtype=np.int64)
-                least[alone], number[alone] = persons.nearest(table.cells[alone], around.near)
+                if persons is not None:
+                    least[alone], number[alone] = persons.nearest(table.cells[alone], around.near)
                 of_cells.append((least, number))
-            found.append((around.near, of_cells[0], of_cells[1]))
-        return tuple(found)
+            by_distance.append((around.near, of_cells[0], of_cells[1]))
+        return tuple(by_distance)
 
     def _around(self, near: Nearness) -> Around:
-        return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
+        return self.request.known.around(near, self.request.cell_link[self.units.cell])
 
     @cached_property
     def rules(self) -> kernels.Rules:
@@ -199,8 +202,8 @@ class PartnerSearch:
         flags: list[NDArray[np.bool_]] = []
         n_flags = 0
         for r, condition in enumerate(self.constraints.forbidden):
-            for name, wanted in condition.items():
-                flags.append(matching_levels(name, self.units.values_of(name), wanted))
+            for name, value in condition.items():
+                flags.append(matching_levels(name, self.units.values_of(name), value))
                 start[r, self.units.position(name)] = n_flags
                 n_flags += len(flags[-1])
         joined = np.concatenate(flags) if flags else np.zeros(0, dtype=bool)
@@ -227,7 +230,7 @@ class PartnerSearch:
             rules = rules._replace(start=rules.start[:0], table_start=rules.table_start[:0])
             fixed, within = fixed & ~interactions.keys, []
             cells = cells._replace(is_closed=np.zeros(self.table.n_cells, dtype=bool))
-        exchange = kernels.Exchange(
+        exchange = kernels.MovableUnits(
             codes=self.units.codes,
             neighbours=np.array(interactions.neighbours, dtype=np.uint64),
             keys=np.uint64(interactions.keys),
@@ -244,8 +247,9 @@ class PartnerSearch:
             cells,
             rules,
             self.around,
-            self.wanted.n_unseen,
-            self.wanted.link_weight,
+            self.request.n_unseen,
+            self.request.link_weight,
+            self.request.empty_weight,
             n_probes,
             all_unions,
         )
@@ -257,24 +261,24 @@ class PartnerSearch:
         """Every minimal separator with each of its sides that may move."""
         graph = self.interactions
         everything = all_below(graph.n_vertices)
-        found = []
+        moves = []
         for separator in graph.separators:
             for side in components(graph.neighbours, everything & ~separator):
                 if side & graph.keys & ~graph.fixed:
-                    found.append(Move(separator, side))
-        return tuple(found)
+                    moves.append(Move(separator, side))
+        return tuple(moves)
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
         """Moves of single keys at every resolution, followed by :attr:`separator_moves`."""
         graph = self.interactions
-        found = []
+        moves = []
         for chain in self.table.chains:
             for place in range(len(chain) - 1, -1, -1):
                 side = mask_of(chain[place:])
                 if not side & graph.fixed:
-                    found.append(Move(graph.neighbourhood(side), side))
-        return tuple(dict.fromkeys([*found, *self.separator_moves]))[:MOST_MOVES]
+                    moves.append(Move(graph.neighbourhood(side), side))
+        return tuple(dict.fromkeys([*moves, *self.separator_moves]))[:MOST_MOVES]
 
     def finest(self, mask: int) -> list[int]:
         """Return the columns of the units that determine all vertices of ``mask``: only the finest vertex of each key."""
@@ -297,10 +301,10 @@ class PartnerSearch:
         run = np.empty(len(order), dtype=np.int32)
         run[order] = np.cumsum(is_start) - 1
         group_of_run = group[order[run_start[:-1]]]
-        found = (order, run_start, run, group, group_of_run)
-        if len(self.moves) * sum(part.nbytes for part in found) <= INDEX_BUDGET:
-            self._indexes[move] = found
-        return found
+        index = (order, run_start, run, group, group_of_run)
+        if len(self.moves) * sum(part.nbytes for part in index) <= INDEX_BUDGET:
+            self._indexes[move] = index
+        return index
 
     def _runs(self, move: Move, risky: NDArray[np.int64]) -> kernels.Runs:
         order, run_start, run, group, group_of_run = self._index(move)

@@ -23,13 +23,13 @@ from rarecell.graph.masks import holds
 from rarecell.intruder.nearest import MovedLinks, moved_links
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
-from rarecell.outcome.showing import Shown, in_library_of
+from rarecell.outcome.plain import Shown, in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
 from rarecell.swap.apply import Exchange, apply_plan
+from rarecell.swap.choosing import Planner, exchanged_cells, row_numbers
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.partners import PartnerSearch
-from rarecell.swap.planner import Planner, exchanged_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.rings import ringed
 from rarecell.swap.rules import SwapConstraints
@@ -360,13 +360,13 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
 
 
 def _with_rings(search: PartnerSearch, plan: SwapPlan) -> SwapPlan:
-    found = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost)
-    penalised = plan.penalised_cost + float(found.cost.sum() - plan.cost.sum())
+    rings = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost)
+    penalised = plan.penalised_cost + float(rings.cost.sum() - plan.cost.sum())
     return replace(
         plan,
-        distance=found.distance,
-        cost=found.cost,
-        givers=np.concatenate([found.to_record, found.to_partner]),
+        distance=rings.distance,
+        cost=rings.cost,
+        givers=np.concatenate([rings.to_record, rings.to_partner]),
         penalised_cost=penalised,
         # Rings have more to choose from than the bound takes into account.
         cost_at_least=min(plan.cost_at_least, penalised),

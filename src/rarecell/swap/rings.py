@@ -1,13 +1,14 @@
 """How do pairs become rings, so that nobody's partner holds what is missing?
 
 After an exchange between two records the file holds both halves: whoever guesses what moved finds in the partner's row the values
-that undo it. In a ring of four each record receives the values of one and passes its own to another, so that no two rows undo
+that undo it. In a ring of four or more each record receives the values of one and passes its own to another, so that no two rows undo
 each other.
 
 The parts that a pair exchanges are separated from the rest by vertices on which both agree. Any rearrangement of these parts among
 records that agree there keeps every margin, as each exchange alone does. So pairs that exchange the same keys and agree on the same
-values can be merged: (a, b) and (c, d) become, for example, a ← d ← c ← b ← a. Of all such rings those that add least to the cost
-of the two pairs are made, cheapest first; the cost is that of pairs, half the distance and the links for each record that receives.
+values can be merged: if a and c receive what the other was to receive, (a, b) and (c, d) become a ← d ← c ← b ← a, and so does a pair join
+a ring. Of all such merges of a pair those that add least to the cost are made, cheapest first; the cost is that of pairs, half the
+distance and the links for each record that receives.
 """
 
 from __future__ import annotations
@@ -20,26 +21,21 @@ from numpy.typing import NDArray
 from rarecell._kernels.distance import distances
 from rarecell._kernels.swapping import broken_rules
 from rarecell.graph.masks import members
+from rarecell.swap.choosing import exchanged_cells, link_of, pair_jitter
 from rarecell.swap.partners import PartnerSearch
-from rarecell.swap.planner import chance, exchanged_cells, link_of
 
 Rows = NDArray[np.int64]
 
 WORTH = 0.5
-"""What a ring may cost more than its two pairs; a changed value without order costs 1."""
+"""What a merge may cost; a changed value without order costs 1."""
 
 TRIED = 5
 """Number of other pairs with which each pair is tried."""
 
-_RINGS = np.array(
-    [
-        [(0, 3), (1, 0), (2, 1), (3, 2)],
-        [(0, 2), (1, 0), (3, 1), (2, 3)],
-        [(1, 3), (0, 1), (2, 0), (3, 2)],
-        [(1, 2), (0, 1), (3, 0), (2, 3)],
-    ]
-)
-"""The rings of the pairs (0, 1) and (2, 3): who receives, and whose values."""
+_MERGES = ((0, 2), (0, 3), (1, 2), (1, 3))
+"""The ways to merge the pairs (0, 1) and (2, 3): which of each receives what one of the other was to receive."""
+
+_MATE = (1, 0, 3, 2)
 
 
 class Ringed(NamedTuple):
@@ -59,48 +55,56 @@ def ringed(
     distance: NDArray[np.float64],
     cost: NDArray[np.float64],
 ) -> Ringed:
-    """Merge pairs into rings of four where that costs little more."""
-    found = Ringed(partners.copy(), records.copy(), distance.copy(), cost.copy())
-    one, other = (search.units.unit_of(rows) for rows in (records, partners))
-    first, second = _pairs_to_merge(search, one, other, moved)
+    """Merge pairs into rings of four or more where that costs little more."""
+    rings = Ringed(partners.copy(), records.copy(), distance.copy(), cost.copy())
+    first_unit, second_unit = (search.units.unit_of(rows) for rows in (records, partners))
+    first, second = _pairs_to_merge(search, first_unit, second_unit, moved)
     if not len(first):
-        return found
+        return rings
     rows = np.stack([records[first], partners[first], records[second], partners[second]], axis=1)
-    units = np.stack([one[first], other[first], one[second], other[second]], axis=1)
+    units = np.stack([first_unit[first], second_unit[first], first_unit[second], second_unit[second]], axis=1)
     apart, price = _prices(search, units, moved[first])
-    # Cost and distance of each of the four rings, by receiver.
-    receiver, giver = _RINGS[:, :, 0], _RINGS[:, :, 1]
-    of_ring = price[:, receiver, giver]
-    increase = of_ring.sum(axis=2) - (cost[first] + cost[second])[:, None]
-    best = np.argmin(increase, axis=1)
-    least = increase[np.arange(len(first)), best]
-    is_free = np.ones(len(records), dtype=bool)
-    for place in np.argsort(least, kind="stable").tolist():
-        if least[place] > WORTH:
+    with np.errstate(invalid="ignore"):
+        increase = np.stack([_increase(price, one, other) for one, other in _MERGES], axis=1)
+    increase[np.isnan(increase)] = np.inf
+    is_pair, has_changed = np.ones(len(records), dtype=bool), np.zeros((len(records), 2), dtype=bool)
+    for number in np.argsort(increase, axis=None, kind="stable").tolist():
+        place, merge = divmod(number, len(_MERGES))
+        if increase[place, merge] > WORTH:
             break
-        i, j, ring = int(first[place]), int(second[place]), int(best[place])
-        if not (is_free[i] and is_free[j]):
+        pairs = int(first[place]), int(second[place])
+        sides = tuple(receiver % 2 for receiver in _MERGES[merge])
+        # If neither were a pair still, the two might be parts of one ring, which would fall apart.
+        if not (is_pair[pairs[0]] or is_pair[pairs[1]]) or has_changed[pairs[0], sides[0]] or has_changed[pairs[1], sides[1]]:
             continue
-        is_free[i] = is_free[j] = False
-        of_receiver = np.zeros((4, 2))
-        for to, by in _RINGS[ring]:
-            of_receiver[to] = 0.5 * apart[place, to, by], price[place, to, by]
-            source = rows[place, by]
-            (found.to_record if to % 2 == 0 else found.to_partner)[i if to < 2 else j] = source
-        found.distance[[i, j]] = of_receiver[:2, 0].sum(), of_receiver[2:, 0].sum()
-        found.cost[[i, j]] = of_receiver[:2, 1].sum(), of_receiver[2:, 1].sum()
-    return found
+        for pair, side, receiver, other in zip(pairs, sides, _MERGES[merge], reversed(_MERGES[merge]), strict=True):
+            if is_pair[pair]:
+                start = receiver - side
+                rings.distance[pair] = 0.5 * (apart[place, start, start + 1] + apart[place, start + 1, start])
+                rings.cost[pair] = price[place, start, start + 1] + price[place, start + 1, start]
+            giver, mate = _MATE[other], _MATE[receiver]
+            rings.distance[pair] += 0.5 * (apart[place, receiver, giver] - apart[place, receiver, mate])
+            rings.cost[pair] += price[place, receiver, giver] - price[place, receiver, mate]
+            (rings.to_record if side == 0 else rings.to_partner)[pair] = rows[place, giver]
+            has_changed[pair, side], is_pair[pair] = True, False
+    return rings
 
 
-def _pairs_to_merge(search: PartnerSearch, one: Rows, other: Rows, moved: NDArray[np.uint64]) -> tuple[Rows, Rows]:
+def _increase(price: NDArray[np.float64], one: int, other: int) -> NDArray[np.float64]:
+    """What it adds to the cost that two receivers of different pairs receive what the other was to receive."""
+    now = price[:, one, _MATE[one]] + price[:, other, _MATE[other]]
+    return np.asarray(price[:, one, _MATE[other]] + price[:, other, _MATE[one]] - now)
+
+
+def _pairs_to_merge(search: PartnerSearch, first_unit: Rows, second_unit: Rows, moved: NDArray[np.uint64]) -> tuple[Rows, Rows]:
     """Pairs that exchange the same vertices and agree on all that these interact with, each with a few others like it."""
     table, units, graph = search.table, search.units, search.interactions
     within = [units.position(name) for name in search.constraints.within]
     alike: dict[tuple[int, ...], list[int]] = {}
     around: dict[int, list[int]] = {}
     # By chance, and not in the order of the file.
-    for pair in np.argsort(chance(search.wanted.seed, one, other), kind="stable").tolist():
-        a, b = units.codes[one[pair]], units.codes[other[pair]]
+    for pair in np.argsort(pair_jitter(search.request.seed, first_unit, second_unit), kind="stable").tolist():
+        a, b = units.codes[first_unit[pair]], units.codes[second_unit[pair]]
         closed = table.close(int(moved[pair]) & table.all_keys)
         differing = sum(1 << v for v in members(closed) if a[v] != b[v])
         if differing not in around:
@@ -140,6 +144,6 @@ def _prices(
     far = distances(search.distances.arrays(search.table), search.units.codes, pairs, masks) + search.unlike(here, there)
     left = search.table.counts[search.units.cell[here]] == 2
     link = link_of(search, here, there, masks, cells) + np.where(left, search.around.link[here], 0.0)
-    cost = np.where(is_allowed, 0.5 * far + search.wanted.link_weight * link, np.inf)
+    cost = np.where(is_allowed, 0.5 * far + search.request.link_weight * link, np.inf)
     apart[:, to, by], price[:, to, by] = far[which.ravel()].reshape(n, -1), cost[which.ravel()].reshape(n, -1)
     return apart, price

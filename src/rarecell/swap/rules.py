@@ -90,7 +90,7 @@ class SwapConstraints:
         return tuple(dict.fromkeys([*self.within, *conditions]))
 
 
-def matching_levels(column: str, levels: Sequence[Level], wanted: Level) -> NDArray[np.bool_]:
+def matching_levels(column: str, levels: Sequence[Level], value: Level) -> NDArray[np.bool_]:
     """Return which of ``levels`` the value of a condition means; a level that does not occur matches nothing.
 
     Raises
@@ -98,29 +98,29 @@ def matching_levels(column: str, levels: Sequence[Level], wanted: Level) -> NDAr
     BadInput
         If a comparison is made with levels that are not numbers.
     """
-    if isinstance(wanted, (list, tuple, set, frozenset)):
-        found = np.zeros(len(levels), dtype=bool)
-        for one in wanted:
-            found |= matching_levels(column, levels, one)
-        return found
-    same = np.array([_is_level(level, wanted) for level in levels], dtype=bool)
-    if same.any() or not isinstance(wanted, str):
+    if isinstance(value, (list, tuple, set, frozenset)):
+        matches = np.zeros(len(levels), dtype=bool)
+        for alternative in value:
+            matches |= matching_levels(column, levels, alternative)
+        return matches
+    same = np.array([_is_level(level, value) for level in levels], dtype=bool)
+    if same.any() or not isinstance(value, str):
         return same
-    if wanted == "missing":
+    if value == "missing":
         return np.array([level is None for level in levels], dtype=bool)
-    span = re.fullmatch(r"\s*(.+?)\s*\.\.\s*(.+?)\s*", wanted)
+    span = re.fullmatch(r"\s*(.+?)\s*\.\.\s*(.+?)\s*", value)
     if span:
         return _compared(column, levels, ">=", span[1]) & _compared(column, levels, "<=", span[2])
     for sign in _COMPARISONS:
-        if wanted.startswith(sign):
-            return _compared(column, levels, sign, wanted[len(sign) :].strip())
+        if value.startswith(sign):
+            return _compared(column, levels, sign, value[len(sign) :].strip())
     return same
 
 
-def _is_level(level: Level, wanted: Level) -> bool:
-    if level is None or wanted is None:
-        return level is None and wanted is None
-    return bool(level == wanted) or str(level) == str(wanted)
+def _is_level(level: Level, value: Level) -> bool:
+    if level is None or value is None:
+        return level is None and value is None
+    return bool(level == value) or str(level) == str(value)
 
 
 def _number(text: Any) -> float | None:

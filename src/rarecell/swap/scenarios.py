@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.graph.masks import all_below, single
-from rarecell.intruder.scenarios import ScenarioTrial
+from rarecell.intruder.residual_risk import ScenarioTrial
 from rarecell.outcome.words import people
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.scenarios import Scenarios
@@ -45,24 +45,25 @@ class Chosen:
     @classmethod
     def above(cls, scenarios: Scenarios, threshold: float) -> Chosen:
         """Choose the records above ``threshold`` in at least one scenario."""
-        return cls._where(scenarios, [one.unique_probability > threshold for one in scenarios.each])
+        return cls._where(scenarios, [scenario.unique_probability > threshold for scenario in scenarios.each])
 
     @classmethod
     def riskiest(cls, scenarios: Scenarios, n: int) -> Chosen:
         """Choose the ``n`` records with the highest probability in their worst scenario; ties are in the order of the cells."""
-        found = cls.above(scenarios, 0.0)
-        cell = scenarios.table.cell_of(found.records)
+        at_risk = cls.above(scenarios, 0.0)
+        cell = scenarios.table.cell_of(at_risk.records)
         order = np.lexsort((cell, -scenarios.worst_probability[cell]))[: max(n, 0)]
         least = scenarios.worst_probability[cell[order]].min(initial=1.0)
-        among = cls._where(scenarios, [one.unique_probability >= max(least, 1e-300) for one in scenarios.each])
-        records = found.records[order]
+        among = cls._where(scenarios, [scenario.unique_probability >= max(least, 1e-300) for scenario in scenarios.each])
+        records = at_risk.records[order]
         return cls(records, among.mask[np.searchsorted(among.records, records)])
 
     @classmethod
     def in_cells_below(cls, scenarios: Scenarios, share: float) -> Chosen:
         """Choose the records that are alone in a cell of probability below ``share`` in at least one scenario."""
         below = [
-            ((one.risk.sample_count == 1) & (np.exp(one.risk.log_population_share) < share))[one.cell] for one in scenarios.each
+            ((scenario.risk.sample_count == 1) & (np.exp(scenario.risk.log_population_share) < share))[scenario.cell]
+            for scenario in scenarios.each
         ]
         return cls._where(scenarios, below)
 
@@ -113,7 +114,7 @@ def plan_for_scenarios(
 
 
 def _keys(scenarios: Scenarios, mask: int, *, is_common: bool) -> set[str]:
-    known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask >> place & 1]
+    known = [set(scenario.keys) for place, scenario in enumerate(scenarios.each) if mask >> place & 1]
     return set.intersection(*known) if is_common else set.union(*known)
 
 
@@ -149,7 +150,7 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
         moved_keys[record] = moved_keys[partner] = set(whole.variables(pair))
     left = []
     for record, mask in zip(chosen.records.tolist(), chosen.mask.tolist(), strict=True):
-        known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask >> place & 1]
+        known = [set(scenario.keys) for place, scenario in enumerate(scenarios.each) if mask >> place & 1]
         if record not in moved_keys:
             reason = reasons.get(record, NOT_FOR_ALL)
             # Records swapped for other scenarios are kept out of further swaps, like those that the user keeps out.
@@ -214,28 +215,31 @@ def plan_scenarios_to_target(
     worst = np.sort(scenarios.worst_probability[scenarios.worst_probability > 0.0])[::-1]
     n = _first_number(scenarios, target, worst)
     for _ in range(MOST_ATTEMPTS):
-        found = plan_for_scenarios(task, scenarios, Chosen.riskiest(scenarios, n), plan=plan, progress=progress)
-        trials = [ScenarioTrial.of(one, found.release, task.distances, seed=seed) for one in scenarios.each]
+        swaps = plan_for_scenarios(task, scenarios, Chosen.riskiest(scenarios, n), plan=plan, progress=progress)
+        trials = [ScenarioTrial.of(scenario, swaps.release, task.distances, seed=seed) for scenario in scenarios.each]
         is_met = all(target.is_met(trial.after()) for trial in trials)
         if is_met or n >= len(worst):
             break
         n = min(len(worst), max(n + 10, n + n // 2))
         checkpoint(progress, STAGE)
-    if is_met and len(found):
-        found = _enough(found, trials, target, scenarios, households)
-        trials = [ScenarioTrial.of(one, found.release, task.distances, seed=seed) for one in scenarios.each]
+    if is_met and len(swaps):
+        swaps = _enough(swaps, trials, target, scenarios, households)
+        trials = [ScenarioTrial.of(scenario, swaps.release, task.distances, seed=seed) for scenario in scenarios.each]
         is_met = all(target.is_met(trial.after()) for trial in trials)
-    return ScenarioTarget(found, is_met, _sentence(found, scenarios, trials, target, is_met))
+    return ScenarioTarget(swaps, is_met, _sentence(swaps, scenarios, trials, target, is_met))
 
 
 def _first_number(scenarios: Scenarios, target: SwapTarget, worst: NDArray[np.float64]) -> int:
     """Number of riskiest records that would be enough if every swap removed its own risk in every scenario."""
     n = 0 if target.max_record_risk is None else int((worst > target.max_record_risk).sum())
     ranked = np.argsort(-scenarios.worst_probability, kind="stable")[: len(worst)]
-    for one in scenarios.each:
+    for scenario in scenarios.each:
         for most, each in (
-            (target.max_population_uniques, one.unique_probability),
-            (target.max_correct_links, np.where(one.risk.sample_count == 1, one.risk.match_probability, 0.0)[one.cell]),
+            (target.max_population_uniques, scenario.unique_probability),
+            (
+                target.max_correct_links,
+                np.where(scenario.risk.sample_count == 1, scenario.risk.match_probability, 0.0)[scenario.cell],
+            ),
         ):
             if most is not None:
                 left = each[ranked].sum() - np.cumsum(each[ranked])
@@ -272,7 +276,7 @@ def _enough(
 def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: SwapTarget, is_met: bool) -> str:
     if is_met:
         return f"{len(plan):,} swaps reach {target} in every scenario."
-    after = {one.name: trial.after() for one, trial in zip(scenarios.each, trials, strict=True)}
+    after = {scenario.name: trial.after() for scenario, trial in zip(scenarios.each, trials, strict=True)}
     worst = max(after, key=lambda name: after[name].expected_correct_matches)
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
     blocked = f" Not swapped: {held}." if held else ""

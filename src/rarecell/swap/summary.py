@@ -56,9 +56,9 @@ def swap_summary(
     SwapSummary
         The numbers of the summary.
     """
-    found = links or plan.links(plan.task.register_of(risk))
+    of_moved = links or plan.links(plan.task.register_of(risk))
     return replace(
-        release_summary(plan.release, risk, found, columns=columns, margins_identical=margins_identical),
+        release_summary(plan.release, risk, of_moved, columns=columns, margins_identical=margins_identical),
         requested=len(plan.requested),
         swapped=plan.n_protected,
         pairs=len(plan),

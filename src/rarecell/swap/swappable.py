@@ -193,14 +193,14 @@ def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Se
 def _partners_by_separator(table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]) -> NDArray[np.int64]:
     """For each separator and cell, the number of records that agree on the separator and differ on two of its sides."""
     everything = table.all_vertices
-    found = np.zeros((len(separators), table.n_cells), dtype=np.int64)
+    n_partners = np.zeros((len(separators), table.n_cells), dtype=np.int64)
     for row, separator in enumerate(separators):
-        found[row] = (table.marginals.at_cells(separator) if separator else table.n_records) - table.counts
+        n_partners[row] = (table.marginals.at_cells(separator) if separator else table.n_records) - table.counts
         for side in components(neighbours, everything & ~separator):
             rest = everything & ~side
             on_rest = table.marginals.at_cells(rest) if rest else table.n_records
-            found[row] -= on_rest - table.counts
-    return found
+            n_partners[row] -= on_rest - table.counts
+    return n_partners
 
 
 def _by_pairs(
@@ -222,23 +222,23 @@ def _by_pairs(
 # ---------------------------------------------------------------------- what holds a record
 
 
-def _explain_fixed(found: Swappability, cells: NDArray[np.int64]) -> tuple[FixedCell, ...]:
+def _explain_fixed(swappability: Swappability, cells: NDArray[np.int64]) -> tuple[FixedCell, ...]:
     """Try the graph without each of its edges, and name the edge whose removal frees most."""
     best_gain = np.zeros(len(cells), dtype=np.int64)
     best: list[tuple[int, int, int] | None] = [None] * len(cells)
-    for together, u, v, gain in _gains(found, cells):
+    for together, u, v, gain in _gains(swappability, cells):
         for place in np.flatnonzero(gain > best_gain):
             best_gain[place], best[place] = gain[place], (together, u, v)
-    return tuple(_fixed_cell(found, int(cell), best[place], int(best_gain[place])) for place, cell in enumerate(cells))
+    return tuple(_fixed_cell(swappability, int(cell), best[place], int(best_gain[place])) for place, cell in enumerate(cells))
 
 
-def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+def _gains(swappability: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
     """For each edge between keys, at the finest resolution: a kept set that holds it, its ends, and the partners it frees.
 
     Removing an edge u–v that lies in only one clique C of a chordal graph leaves a chordal graph, and frees the records that
     agree on C∖{u,v} and differ on both. In other graphs the partners are counted again by the separators without the edge.
     """
-    table, graph = found.table, found.interactions
+    table, graph = swappability.table, swappability.interactions
     chordal = graph.chordal_graph
     if graph.columns:
         return  # which of them to drop is up to the user, who named them
@@ -260,8 +260,8 @@ def _at(table: ContingencyTable, mask: int, cells: NDArray[np.int64]) -> NDArray
     return np.asarray(table.marginals.at_cells(mask)[cells]) if mask else np.full(len(cells), table.n_records)
 
 
-def _fixed_cell(found: Swappability, cell: int, freed: tuple[int, int, int] | None, n_freed: int) -> FixedCell:
-    table, graph = found.table, found.interactions
+def _fixed_cell(swappability: Swappability, cell: int, freed: tuple[int, int, int] | None, n_freed: int) -> FixedCell:
+    table, graph = swappability.table, swappability.interactions
     where = np.array([cell])
     if freed is None:
         of_vertices = [mask for mask in graph.kept if not mask >> table.n_vertices]
@@ -287,8 +287,8 @@ def cost_of_keeping(
     """
     rows = slice(None) if records is None else np.asarray(records, dtype=np.int64)
     free = swappability(table, model).record_is_swappable[rows]
-    found = {}
+    n_held = {}
     for names in keep:
         held = swappability(table, model, keep=[names], columns=columns).record_is_swappable[rows]
-        found[tuple(names)] = int((free & ~held).sum())
-    return found
+        n_held[tuple(names)] = int((free & ~held).sum())
+    return n_held

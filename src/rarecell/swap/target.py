@@ -29,7 +29,7 @@ MOST_ATTEMPTS = 12
 QUICK_ATTEMPTS = 3
 STAGE = "growing the plan"
 
-DECOYS = 23
+DECOY_ORDER_STREAM = 23
 """Random stream from which the order of decoys is drawn."""
 
 
@@ -100,10 +100,10 @@ class SwapTarget:
     def is_against_participants(self) -> bool:
         return self.against == PARTICIPANT
 
-    def holds_for(self, found: Participants) -> bool:
+    def holds_for(self, participants: Participants) -> bool:
         """Return whether few enough persons are found by somebody who knows that they are in the file."""
-        return (self.max_correct_links is None or found.links.total <= self.max_correct_links) and (
-            self.max_record_risk is None or found.highest <= self.max_record_risk + ROUNDING
+        return (self.max_correct_links is None or participants.links.total <= self.max_correct_links) and (
+            self.max_record_risk is None or participants.highest <= self.max_record_risk + ROUNDING
         )
 
     def __str__(self) -> str:
@@ -135,6 +135,8 @@ class TargetPlan:
         Risk against changed values, from no swap to all that were considered.
     sentence : str
         What was reached, and what stands in the way.
+    against : str or None
+        ``"participant"`` if the target was set against somebody who knows that a person is in the file.
     """
 
     plan: SwapPlan
@@ -142,6 +144,7 @@ class TargetPlan:
     is_met: bool
     frontier: tuple[FrontierSummary, ...]
     sentence: str
+    against: str | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -248,15 +251,15 @@ def plan_against_participants(
     best: tuple[bool, float, SwapPlan, Participants] | None = None
     for _ in range(MOST_PLANS):
         plan = plan_task(strict, records, progress=progress)
-        found = Participants.of(plan)
-        is_met = target.holds_for(found)
-        order = float(plan.n_values_changed) if is_met else found.links.total
+        participants = Participants.of(plan)
+        is_met = target.holds_for(participants)
+        order = float(plan.n_values_changed) if is_met else participants.links.total
         if best is None or (is_met, -order) > (best[0], -best[1]):
-            best = is_met, order, plan, found
+            best = is_met, order, plan, participants
         if is_met:
             break
         limit = 0.0 if target.max_record_risk is None else target.max_record_risk
-        still = found.links.row[found.of_persons > limit]
+        still = participants.links.row[participants.of_persons > limit]
         more = np.setdiff1d(still[still >= 0], np.concatenate([records, plan.rows]))
         if target.max_record_risk is None:
             more = np.union1d(more, np.setdiff1d(alone, records)[: max(1, len(alone) // 20)])
@@ -264,20 +267,20 @@ def plan_against_participants(
         strict = replace(strict, link_weight=STRICTER * strict.link_weight)
         checkpoint(progress, STAGE)
     assert best is not None
-    is_met, _, plan, found = best
+    is_met, _, plan, participants = best
     links = plan.links(intruder)
     after, points = risk_after(risk, plan.release, links), frontier(risk, plan, links)
-    return TargetPlan(plan, after, is_met, points, _sentence_on_participants(plan, found, target, is_met))
+    return TargetPlan(plan, after, is_met, points, _sentence_on_participants(plan, participants, target, is_met), PARTICIPANT)
 
 
-def _sentence_on_participants(plan: SwapPlan, found: Participants, target: SwapTarget, is_met: bool) -> str:
+def _sentence_on_participants(plan: SwapPlan, participants: Participants, target: SwapTarget, is_met: bool) -> str:
     reached = (
-        f"somebody who knows that a person is in the file finds {found.links.total:,.1f} of those who are alone, with a highest "
-        f"probability of {found.highest:.2f}"
+        f"somebody who knows that a person is in the file finds {participants.links.total:,.1f} of those who are alone, with a highest "
+        f"probability of {participants.highest:.2f}"
     )
     if is_met:
         return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target}: {reached}."
-    certain = int((found.of_persons >= 1.0).sum())
+    certain = int((participants.of_persons >= 1.0).sum())
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
     blocked = f" Not swapped: {held}." if held else ""
     return (
@@ -342,8 +345,8 @@ def risk_after_pairs(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs:
 def spread_evenly(order: NDArray[np.int64], is_decoy: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
     """The same order with the decoys, in random order, spread evenly among the others, so that any part has its share."""
     others, decoys = order[~is_decoy[order]], order[is_decoy[order]]
-    decoys = np.random.default_rng([seed, DECOYS]).permutation(np.sort(decoys))
-    turn = np.concatenate([(np.arange(len(one)) + 1.0) / max(len(one), 1) for one in (others, decoys)])
+    decoys = np.random.default_rng([seed, DECOY_ORDER_STREAM]).permutation(np.sort(decoys))
+    turn = np.concatenate([(np.arange(len(group)) + 1.0) / max(len(group), 1) for group in (others, decoys)])
     return np.concatenate([others, decoys])[np.argsort(turn, kind="stable")]
 
 
@@ -371,7 +374,7 @@ def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64
     order = np.lexsort((cell, -after.match_probability[cell], -after.unique_probability[cell]))
     rows, cell = rows[order], cell[order]
     highest = target.max_record_risk
-    found = np.zeros(0, dtype=np.int64) if highest is None else rows[after.unique_probability[cell] > highest]
+    further = np.zeros(0, dtype=np.int64) if highest is None else rows[after.unique_probability[cell] > highest]
     for most, total, each in (
         (target.max_population_uniques, after.expected_population_uniques, after.unique_probability),
         (target.max_correct_links, after.expected_correct_matches, after.match_probability),
@@ -379,8 +382,8 @@ def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64
         if most is not None and total > most:
             helps = rows[each[cell] > 0.0]
             n_needed = int(np.searchsorted(np.cumsum(each[cell]), total - most)) + 1
-            found = np.union1d(found, helps[: max(n_needed, len(records) // 10)])
-    return found
+            further = np.union1d(further, helps[: max(n_needed, len(records) // 10)])
+    return further
 
 
 def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:

@@ -37,12 +37,12 @@ class Spared:
     is_ordered: bool
     weight: float = 1.0
 
-    def cost(self, one: NDArray[np.int32], other: NDArray[np.int32]) -> NDArray[np.float64]:
+    def cost(self, first: NDArray[np.int32], second: NDArray[np.int32]) -> NDArray[np.float64]:
         """What it costs that two records exchange values of keys while this column stays."""
         if not self.is_ordered or self.n_classes < 3:
-            return np.asarray(self.weight * (one != other), dtype=np.float64)
-        lacks = (one == self.n_classes - 1) != (other == self.n_classes - 1)
-        apart = np.abs(one.astype(np.float64) - other) / (self.n_classes - 2)
+            return np.asarray(self.weight * (first != second), dtype=np.float64)
+        lacks = (first == self.n_classes - 1) != (second == self.n_classes - 1)
+        apart = np.abs(first.astype(np.float64) - second) / (self.n_classes - 2)
         return np.asarray(self.weight * np.where(lacks, 1.0, apart))
 
 
@@ -80,7 +80,9 @@ class SwapTask:
         Cost of a certain link to the right person, in addition to the distance.
     empty_weight : float
         Cost of a record that enters a cell in which nobody lives, as a share of that of a certain link: whoever has a register sees that
-        such a record moved. Above 0, records may also enter cells that others vacate, because people live there.
+        such a record moved.
+    enters_vacated : bool
+        Whether records may enter cells that others vacate. People live there, so fewer records end where nobody does.
     max_candidates : int
         Number of partners considered for each record; more where few of them are safe.
     decoys : float
@@ -112,6 +114,7 @@ class SwapTask:
     spare: tuple[Spared, ...] = ()
     link_weight: float = LINK_WEIGHT
     empty_weight: float = 0.0
+    enters_vacated: bool = False
     max_candidates: int = 16
     decoys: float = 0.0
     record_ids: ArrayLike | NamesOfRecords | None = None

@@ -12,7 +12,7 @@ evenly between its neighbours in that band, so that no amount of the original is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -58,6 +58,10 @@ class Twin:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def with_codes(self, codes: NDArray[np.int32], rng: np.random.Generator) -> Twin:
+        """The same twin with other codes, in which every column has as many records of each level."""
+        return replace(self, codes=codes, sources=_sources(self.table, codes, rng))
+
     @cached_property
     def table_after(self) -> ContingencyTable:
         """The table of the twin."""
@@ -68,13 +72,13 @@ class Twin:
         """For each clique of the model, in how many cells its table differs from the original's: none."""
         both = np.concatenate([self.table.cells, self.table_after.cells])
         more = np.concatenate([self.table.counts, -self.table_after.counts])
-        found = {}
+        n_changed = {}
         for clique in self.model.graph.clique_masks:
             vertices = members(self.table.reduce(clique))
             sizes = [int(self.table.vertex_levels[v]) for v in vertices]
             _, _, cell = collapse_records([self.table.map_cells(both, v) for v in vertices], sizes)
-            found[tuple(self.table.vertex_names[v] for v in vertices)] = int((np.bincount(cell, weights=more) != 0).sum())
-        return found
+            n_changed[tuple(self.table.vertex_names[v] for v in vertices)] = int((np.bincount(cell, weights=more) != 0).sum())
+        return n_changed
 
     @cached_property
     def both(self) -> BothFiles:
@@ -94,6 +98,8 @@ def synthetic_twin(
     model: DecomposableModel,
     *,
     epsilon: float | None = None,
+    root: int | None = None,
+    is_shuffled: bool = True,
     seed: int | None = None,
     progress: Progress = SILENT,
 ) -> Twin:
@@ -108,6 +114,10 @@ def synthetic_twin(
     epsilon : float, optional
         Hold on to part of each record with this ε, as in :func:`rarecell.formal_swaps`. By default the twin is drawn
         uniformly from all files with the same clique margins.
+    root : int, optional
+        A clique, as a mask, that stays as it is in every row until rows are shuffled; by default any.
+    is_shuffled : bool, optional
+        Whether the rows get a new order; otherwise the root stays with its row.
     seed : int, optional
         For tests; without one nobody can draw the same twin again.
 
@@ -132,17 +142,24 @@ def synthetic_twin(
     rng = np.random.default_rng(seed)
     original = np.asfortranarray(table.cells[table.record_cell])
     if epsilon is None:
-        tree = rooted_tree(model.graph, model.graph.clique_masks[0])
+        tree = rooted_tree(model.graph, model.graph.clique_masks[0] if root is None else root)
         drawn = rearranged(table, original, tree, [1.0] * len(tree.edges), rng, progress=progress).codes
         statement = None
     else:
-        release = formal_swaps(table, model, epsilon=epsilon, seed=seed, progress=progress)
+        names = None if root is None else table.names_of(root)
+        release = formal_swaps(table, model, epsilon=epsilon, root=names, seed=seed, progress=progress)
         drawn = original.copy()
         drawn[release.rows] = release.new_cells
         statement = release.statement
-    drawn = drawn[rng.permutation(len(drawn))]
-    sources = np.column_stack([_matched(original[:, k], drawn[:, k], rng) for k in range(table.n_keys)])
-    return Twin(table, model, drawn, sources, statement)
+    if is_shuffled:
+        drawn = drawn[rng.permutation(len(drawn))]
+    return Twin(table, model, drawn, _sources(table, drawn, rng), statement)
+
+
+def _sources(table: ContingencyTable, drawn: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each drawn record and column, an original record with that level, each used once."""
+    original = table.cells[table.cell_of_record]
+    return np.column_stack([_matched(original[:, k], drawn[:, k], rng) for k in range(table.n_keys)])
 
 
 def _matched(old: NDArray[np.int32], new: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def coded_columns(data: Microdata, names: Sequence[str]) -> dict[str, ColumnValues]:
     """Return the columns outside the keys that margins to keep or constraints name, in the form that plans take."""
-    wanted = list(dict.fromkeys(name for name in names if name not in data.keys))
-    if not wanted:
+    others = list(dict.fromkeys(name for name in names if name not in data.keys))
+    if not others:
         return {}
-    codes, categories = data.column_codes(wanted)
+    codes, categories = data.column_codes(others)
     return {c.key: CodedColumn(np.ascontiguousarray(codes[:, k]), c.levels) for k, c in enumerate(categories)}
 
 
@@ -123,13 +123,13 @@ class Units:
     def where(self, condition: Condition) -> NDArray[np.bool_]:
         """Return which units have the values that a condition names."""
         holds = np.ones(self.n_units, dtype=bool)
-        for name, wanted in condition.items():
-            holds &= matching_levels(name, self.values_of(name), wanted)[self.codes[:, self.position(name)]]
+        for name, value in condition.items():
+            holds &= matching_levels(name, self.values_of(name), value)[self.codes[:, self.position(name)]]
         return holds
 
     def ranks(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """Rank each unit's combination of these columns in lexicographic order; also return the number of combinations."""
         if not len(columns):
             return np.zeros(self.n_units, dtype=np.int64), 1
-        found = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
-        return found[2], len(found[1])
+        collapsed = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
+        return collapsed[2], len(collapsed[1])

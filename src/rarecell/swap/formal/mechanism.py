@@ -238,17 +238,17 @@ def rooted_tree(graph: ChordalGraph, root: int) -> RootedTree:
     """
     cliques = graph.clique_masks
     around: list[list[int]] = [[] for _ in cliques]
-    for one, other in graph.junction_tree:
-        around[one].append(other)
-        around[other].append(one)
+    for clique, neighbour in graph.junction_tree:
+        around[clique].append(neighbour)
+        around[neighbour].append(clique)
     first = cliques.index(root)
     parent = {first: -1}
     order = [first]
     for place in order:
-        for other in around[place]:
-            if other not in parent:
-                parent[other] = place
-                order.append(other)
+        for neighbour in around[place]:
+            if neighbour not in parent:
+                parent[neighbour] = place
+                order.append(neighbour)
     for place in order[1:]:
         separator = cliques[place] & cliques[parent[place]]
         while parent[parent[place]] >= 0 and separator & ~cliques[parent[parent[place]]] == 0:
@@ -309,10 +309,10 @@ class ChangeCurve:
 
     def epsilon_for(self, share: float) -> float:
         """Return the ε at which this share of rows changes; 0 if even a plain shuffle changes no more."""
-        wanted = math.log(share)
-        if wanted >= self.log_share[0]:
+        log_share = math.log(share)
+        if log_share >= self.log_share[0]:
             return 0.0
-        return float(np.interp(-wanted, -self.log_share, EPSILONS))
+        return float(np.interp(-log_share, -self.log_share, EPSILONS))
 
 
 @dataclass(frozen=True)
@@ -374,16 +374,16 @@ class Calibration:
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self._at_share(tree, math.exp(middle)).epsilon > epsilon else (low, middle)
-        found = self._at_share(tree, math.exp(high))
-        paid = [place for place, is_free in enumerate(found.is_free) if not is_free]
+        calibrated = self._at_share(tree, math.exp(high))
+        paid = [place for place, is_free in enumerate(calibrated.is_free) if not is_free]
         if not paid:
-            return found
-        epsilons = list(found.epsilons)
+            return calibrated
+        epsilons = list(calibrated.epsilons)
         # What the curves leave unspent or overspend is spread over the edges, so that the sum is the ε that was asked for.
-        factor = epsilon / found.epsilon if found.epsilon > 0 else 0.0
+        factor = epsilon / calibrated.epsilon if calibrated.epsilon > 0 else 0.0
         for place in paid:
-            epsilons[place] = epsilons[place] * factor if found.epsilon > 0 else epsilon / len(paid)
-        return Calibrated(tree, tuple(epsilons), found.is_free, found.share_per_edge)
+            epsilons[place] = epsilons[place] * factor if calibrated.epsilon > 0 else epsilon / len(paid)
+        return Calibrated(tree, tuple(epsilons), calibrated.is_free, calibrated.share_per_edge)
 
     def with_epsilons(self, tree: RootedTree, epsilons: Sequence[float]) -> Calibrated:
         """Use the given ε of each edge; nothing is spent where nothing can change."""
@@ -404,9 +404,9 @@ class Calibration:
 
         The share that changes falls with ε. If one of the two is given, the lower curve is the one with less of the other.
         """
-        found = [of_tree(rooted_tree(self.graph, clique)) for clique in self.graph.clique_masks]
-        costs = [(round(one.epsilon, 9), round(one.share, 12)) for one in found]
-        return found[min(range(len(found)), key=lambda place: (*costs[place], place))]
+        by_root = [of_tree(rooted_tree(self.graph, clique)) for clique in self.graph.clique_masks]
+        costs = [(round(calibrated.epsilon, 9), round(calibrated.share, 12)) for calibrated in by_root]
+        return by_root[min(range(len(by_root)), key=lambda place: (*costs[place], place))]
 
 
 def reference_file(

@@ -24,7 +24,7 @@ from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import all_below, members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
-from rarecell.outcome.showing import in_library_of
+from rarecell.outcome.plain import in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
 from rarecell.swap.apply import Exchange, apply_plan
@@ -208,7 +208,7 @@ def _check_arguments(
     if rate is not None and not 0 < rate < 1:
         raise BadInput(f"The rate was given as {rate}; it must be a share of records above 0 and below 1.")
     given = [] if epsilon is None else list(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
-    if any(not 0 <= one <= LARGEST_EPSILON for one in given):
+    if any(not 0 <= value <= LARGEST_EPSILON for value in given):
         raise BadInput(
             f"epsilon was given as {epsilon}; it must be a number from 0 to {LARGEST_EPSILON:g}. With more, nothing would ever change."
         )
@@ -225,8 +225,8 @@ def _calibrated(
 ) -> Calibrated:
     named = None if root is None else rooted_tree(model.graph, _root_clique(model, root))
     if rate is not None:
-        wanted = rate
-        return calibration.at_rate(named, wanted) if named else calibration.best(lambda t: calibration.at_rate(t, wanted))
+        share = rate
+        return calibration.at_rate(named, share) if named else calibration.best(lambda t: calibration.at_rate(t, share))
     if isinstance(epsilon, int | float):
         total = float(epsilon)
         return calibration.at_epsilon(named, total) if named else calibration.best(lambda t: calibration.at_epsilon(t, total))
@@ -242,9 +242,9 @@ def _calibrated(
 
 def _root_clique(model: DecomposableModel, root: Sequence[str]) -> int:
     table = model.table
-    wanted = table.close(table.mask_of(root))
+    closed = table.close(table.mask_of(root))
     for clique in model.graph.clique_masks:
-        if table.close(clique) == wanted:
+        if table.close(clique) == closed:
             return clique
     listed = "; ".join(", ".join(table.names_of(table.reduce(clique))) for clique in model.graph.clique_masks)
     raise BadInput(f"The root was given as {', '.join(root)}, which is not a clique of the model. Its cliques are: {listed}.")
@@ -334,8 +334,8 @@ def _places(old: NDArray[np.int32], new: NDArray[np.int32]) -> NDArray[np.int64]
 
     Every combination occurs equally often before and after, so the changed rows can be matched among themselves.
     """
-    found = np.arange(len(old))
+    source = np.arange(len(old))
     changed = np.flatnonzero((old != new).any(axis=1))
     by_old, by_new = (changed[np.lexsort(codes[changed].T)] for codes in (old, new))
-    found[by_new] = by_old
-    return found
+    source[by_new] = by_old
+    return source

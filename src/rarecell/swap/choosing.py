@@ -1,4 +1,4 @@
-"""How is a plan made, from the waiting records to the last spare partner?
+"""Which partner does each record get, from the waiting records to the last spare partner?
 
 1. Records that no exchange can reach are set aside, with the reason.
 2. The waiting records are matched with near partners, or with each other, at the least cost.
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 # What does an exchange cost: how far do values move, and which records are still linked to their person?
 
 
-NEGLIGIBLE = 100.0
+CROWDED = 100.0
 """A record that shares its place with this many people is as good as not linked."""
 
-CHANCE = 0.01
+JITTER = 0.01
 """Largest random addition to a cost, so that the mechanism does not give the partner away."""
 
 
@@ -57,34 +57,34 @@ def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Can
     4. A small random number, so that nobody can tell which of several almost equal partners was taken.
     """
     row, place = np.nonzero(np.isfinite(lists.cost))
-    one, other = risky[row], lists.unit[row, place].astype(np.int64)
+    first, second = risky[row], lists.unit[row, place].astype(np.int64)
     moved = lists.moved[row, place]
-    apart, link = priced_exchanges(search, one, other, moved)
-    cost = apart + search.wanted.link_weight * link
-    return Candidates(one, other, moved, apart, cost + CHANCE * chance(search.wanted.seed, one, other))
+    apart, link = priced_exchanges(search, first, second, moved)
+    cost = apart + search.request.link_weight * link
+    return Candidates(first, second, moved, apart, cost + JITTER * pair_jitter(search.request.seed, first, second))
 
 
 def priced_exchanges(
-    search: PartnerSearch, one: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
+    search: PartnerSearch, first: NDArray[np.int64], second: NDArray[np.int64], moved: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute the distance of exchanges between units, and the links that remain for both rows and for records left alone."""
-    apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([one, other], axis=1), moved)
-    apart = apart + search.unlike(one, other)
+    apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([first, second], axis=1), moved)
+    apart = apart + search.unlike(first, second)
     # Both rows of every pair at once, because asking the model takes longer than what it does.
-    here, there = np.concatenate([one, other]), np.concatenate([other, one])
+    here, there = np.concatenate([first, second]), np.concatenate([second, first])
     moved_of_both = np.concatenate([moved, moved])
     cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], moved_of_both)
     link = link_of(search, here, there, moved_of_both, cells)
     leaves_one = search.table.counts[search.units.cell[here]] == 2
     left_alone = search.around.link[here]
-    if search.wanted.participants:
+    if search.request.participants:
         link = np.maximum(link, participant_link(search, here, cells))
         # Whoever is left alone with true values is found by everybody who knows that the person is there.
         left_alone = np.ones(len(here))
     link += np.where(leaves_one, left_alone, 0.0)
-    if search.wanted.least_k > 1:
+    if search.request.least_k > 1:
         link = np.maximum(link, _in_small_groups(search, here, cells))
-    return np.asarray(apart), link[: len(one)] + link[len(one) :]
+    return np.asarray(apart), link[: len(first)] + link[len(first) :]
 
 
 def link_of(
@@ -95,23 +95,23 @@ def link_of(
     cells: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     """Probability that a record of each unit is linked to its person after the exchange."""
-    found = np.zeros(len(here))
+    links = np.zeros(len(here))
     # Somebody with the new values is nearer by any distance; for the remaining pairs everybody is examined.
     is_open = np.flatnonzero(search.find_cells(cells) < 0)
     link = _strongest(search, np.stack([here, there], axis=1)[is_open], moved[is_open], search.around.link[here[is_open]])
     is_open, link = is_open[link > 0.0], link[link > 0.0]
-    if len(is_open) and search.wanted.link_weight > 0.0:
+    if len(is_open) and search.request.link_weight > 0.0:
         _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
-        nobody = search.wanted.nobody_unseen(cells[is_open[first]])
-        found[is_open] = link * nobody[which]
-    if search.wanted.empty_weight > 0.0:
-        found += _seen_to_have_moved(search, here, cells)
-    return found
+        nobody = search.request.nobody_unseen(cells[is_open[first]])
+        links[is_open] = link * nobody[which]
+    if search.request.empty_weight > 0.0:
+        links += _seen_to_have_moved(search, here, cells)
+    return links
 
 
 def _in_small_groups(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:
     """Number of records that are in too small a group after a record of each unit moved to a new cell: itself, and those it leaves."""
-    k, counts = search.wanted.least_k, search.table.counts
+    k, counts = search.request.least_k, search.table.counts
     position = search.find_cells(cells)
     n_there = np.where(position >= 0, counts[position], 0) + 1
     left = counts[search.units.cell[here]]
@@ -128,7 +128,7 @@ def participant_link(search: PartnerSearch, here: NDArray[np.int64], cells: NDAr
     The released record nearest to the true values is taken, so a record is found unless another one is nearer to them. Records that
     share their values mostly stay where they are; a unique one may move as well.
     """
-    found = np.zeros(len(here))
+    links = np.zeros(len(here))
     cell = search.units.cell[here]
     alone = np.flatnonzero(search.table.counts[cell] == 1)
     true, new = search.table.cells[cell[alone]], cells[alone]
@@ -138,8 +138,8 @@ def participant_link(search: PartnerSearch, here: NDArray[np.int64], cells: NDAr
         shares += np.where(np.abs(moved_by - of_any[at]) <= TOLERANCE, n_any[at], 0)
         price = np.where(moved_by > of_any[at] + TOLERANCE, LIKELY_TO_MOVE, 1.0) / (1.0 + shares)
         price[moved_by > of_staying[at] + TOLERANCE] = 0.0
-        found[alone] = np.maximum(found[alone], price)
-    return found
+        links[alone] = np.maximum(links[alone], price)
+    return links
 
 
 def _seen_to_have_moved(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -148,8 +148,8 @@ def _seen_to_have_moved(search: PartnerSearch, here: NDArray[np.int64], cells: N
     is_empty = np.flatnonzero(search.find_cells(cells) < 0)
     if len(is_empty):
         _, first, which = np.unique(search.hashed_cells(cells[is_empty]), return_index=True, return_inverse=True)
-        nobody = search.wanted.nobody_expected(cells[is_empty[first]])
-        price[is_empty] = search.wanted.empty_weight * search.around.link[here[is_empty]] * nobody[which]
+        nobody = search.request.nobody_expected(cells[is_empty[first]])
+        price[is_empty] = search.request.empty_weight * search.around.link[here[is_empty]] * nobody[which]
     return price
 
 
@@ -161,9 +161,9 @@ def _strongest(
     ``link`` is that of its old cell. By one distance it is 0 if somebody known is nearer to the new values; else all who are as
     near share it. They are a sample of those in the population, who are ``crowd`` times as many.
     """
-    crowd = search.wanted.crowd
-    most_tied = max(1, int(np.ceil(NEGLIGIBLE / crowd)))
-    witness, found = np.full(len(pairs), -1, dtype=np.int64), np.zeros(len(pairs))
+    crowd = search.request.crowd
+    most_tied = max(1, int(np.ceil(CROWDED / crowd)))
+    witness, strongest = np.full(len(pairs), -1, dtype=np.int64), np.zeros(len(pairs))
     left = np.arange(len(pairs))
     for around in search.around_by_any:
         n_tied, seen = np.zeros(len(left), dtype=np.int64), witness[left]
@@ -183,15 +183,15 @@ def _strongest(
         witness[left] = seen
         own = link[left]
         shared = np.where((n_tied >= 0) & (n_tied < most_tied), own / (1.0 + own * crowd * np.maximum(n_tied, 0)), 0.0)
-        found[left] = np.maximum(found[left], shared)
+        strongest[left] = np.maximum(strongest[left], shared)
         # Nothing is worse than a link that nobody shares.
         left = left[n_tied != 0]
-    return found
+    return strongest
 
 
-def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+def pair_jitter(seed: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
     """Draw a number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
-    low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other).astype(np.uint64)
+    low, high = np.minimum(first, second).astype(np.uint64), np.maximum(first, second).astype(np.uint64)
     drawn = hashing.mixed_many(hashing.mixed_many(low, seed) ^ high, seed)
     return np.asarray(drawn >> np.uint64(11), dtype=np.float64) / 2.0**53
 
@@ -200,23 +200,23 @@ def exchanged_cells(
     table: ContingencyTable, cell: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
 ) -> NDArray[np.int32]:
     """Return the key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
-    found = table.cells[cell].copy()
+    exchanged = table.cells[cell].copy()
     for k in range(table.n_keys):
         moves = moved >> np.uint64(k) & np.uint64(1) == 1
-        found[moves, k] = table.cells[other[moves], k]
-    return found
+        exchanged[moves, k] = table.cells[other[moves], k]
+    return exchanged
 
 
-ENOUGH = 2
+ENOUGH_PARTNERS = 2
 """Number of partners that leave nobody linked that is enough for a unit."""
 
 SAFE = 0.02
 """Probability of a link below which a partner counts as safe."""
 
-WIDER = 4
+MORE_CANDIDATES = 4
 """Where few of the first partners are safe, this many times as many are considered."""
 
-EXPOSED = 0.05
+EXPOSED_ABOVE = 0.05
 """Probability of a link above which a pair is mended."""
 
 MENDING = 5.0
@@ -225,7 +225,7 @@ MENDING = 5.0
 MOST_MENDED = 500
 """Largest number of pairs that are mended, most exposed first."""
 
-DECOYS = 13
+DECOY_STREAM = 13
 """Random stream from which decoys are drawn."""
 
 MOST_ROUNDS = 6
@@ -282,9 +282,8 @@ class Planner:
         taken = units.unit_of(self.not_spare)
         self.n_taken = np.bincount(taken[taken >= 0], minlength=units.n_units)
         self.capacity = np.where(self.untouched.of_unit, 0, units.counts - self.n_taken)
-        # No swap may enter a cell that is to be vacated. Cells of records that cannot leave may be entered; and all of them where moves
-        # into cells without people cost, because people live in a cell that was vacated.
-        self.search.is_closed[units.cell[waiting_unit]] = self.task.empty_weight == 0.0
+        # No swap may enter a cell that is to be vacated, unless the task says so. Cells of records that cannot leave may be entered.
+        self.search.is_closed[units.cell[waiting_unit]] = not self.task.enters_vacated
 
     def _leave(self, is_left: NDArray[np.bool_], reason: str) -> None:
         for record in self.waiting[is_left].tolist():
@@ -326,42 +325,42 @@ class Planner:
         waiting_unit = self.units.unit_of(self.waiting)
         risk = self.task.cell_risk[self.units.cell[waiting_unit]]
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk / max(1e-12, risk.max(initial=0.0)))
-        found = match(candidates, waiting_unit, self.capacity, penalty)
+        matching = match(candidates, waiting_unit, self.capacity, penalty)
         if is_first:
-            self.cost_at_least = found.at_least
+            self.cost_at_least = matching.at_least
             self.first_penalty = dict(zip(self.waiting.tolist(), penalty.tolist(), strict=True))
-        one, weighed, edge = self.waiting[found.one], found.candidates, found.edge
-        other = np.where(found.other >= 0, self.waiting[found.other], -1)
-        self._pairs.append((one, other, found.unit, weighed.moved[edge], weighed.distance[edge], weighed.cost[edge]))
-        np.subtract.at(self.capacity, found.unit[other < 0], 1)
+        record, weighed, edge = self.waiting[matching.waiting], matching.candidates, matching.edge
+        partner = np.where(matching.mate >= 0, self.waiting[matching.mate], -1)
+        self._pairs.append((record, partner, matching.unit, weighed.moved[edge], weighed.distance[edge], weighed.cost[edge]))
+        np.subtract.at(self.capacity, matching.unit[partner < 0], 1)
         served = np.zeros(len(self.waiting), dtype=bool)
-        served[found.one] = True
-        served[found.other[found.other >= 0]] = True
+        served[matching.waiting] = True
+        served[matching.mate[matching.mate >= 0]] = True
         self.waiting = self.waiting[~served]
 
     def mend_exposed(self, progress: Progress) -> None:
         """Consider many more partners for pairs that leave somebody linked; without a better one they stay as they are."""
         if not self._pairs or not self.task.link_weight > 0.0:
             return
-        one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
+        record, partner, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
         left = cost - distance
-        exposed = np.flatnonzero(left > EXPOSED * self.task.link_weight + CHANCE)
+        exposed = np.flatnonzero(left > EXPOSED_ABOVE * self.task.link_weight + JITTER)
         exposed = exposed[np.argsort(-left[exposed], kind="stable")[:MOST_MENDED]]
         if not len(exposed):
             return
         strict = self.search.stricter(MENDING)
-        as_now = Candidates(self.units.unit_of(one), unit, moved, distance, distance + MENDING * left).part(exposed)
-        is_kept = np.ones(len(one), dtype=bool)
+        as_now = Candidates(self.units.unit_of(record), unit, moved, distance, distance + MENDING * left).part(exposed)
+        is_kept = np.ones(len(record), dtype=bool)
         is_kept[exposed] = False
-        self._pairs = [tuple(values[is_kept] for values in (one, other, unit, moved, distance, cost))]
-        has_spare = other[exposed] < 0
+        self._pairs = [tuple(values[is_kept] for values in (record, partner, unit, moved, distance, cost))]
+        has_spare = partner[exposed] < 0
         np.add.at(self.capacity, unit[exposed][has_spare], 1)
-        self.waiting = self._drawn(np.concatenate([one[exposed], other[exposed][~has_spare]]))
+        self.waiting = self._drawn(np.concatenate([record[exposed], partner[exposed][~has_spare]]))
         units = np.unique(self.units.unit_of(self.waiting))
         self.search.is_risky[:] = False
         self.search.is_risky[units] = True
         is_free = self.search.is_risky | (self.capacity > 0)
-        n_candidates = 2 * WIDER * self.task.max_candidates
+        n_candidates = 2 * MORE_CANDIDATES * self.task.max_candidates
         lists = strict.further(units, is_free, n_candidates=n_candidates, effort=2, n_probes=-N_PROBES, progress=progress)
         self._take(Candidates.joined([as_now, priced(strict, units, lists)]))
         *mended, distance, cost = self._pairs[-1]
@@ -374,7 +373,7 @@ class Planner:
         n_decoys = min(round(self.task.decoys * len(self.requested)), n_left)
         if not n_decoys:
             return
-        rng = np.random.default_rng([self.task.seed, DECOYS])
+        rng = np.random.default_rng([self.task.seed, DECOY_STREAM])
         drawn = np.sort(rng.choice(n_left, n_decoys, replace=False))
         units = np.searchsorted(np.cumsum(self.capacity), drawn, side="right")
         rows = self._spare_records(units)
@@ -389,12 +388,12 @@ class Planner:
         self, units: NDArray[np.int64], is_free: NDArray[np.bool_], candidates: Candidates, progress: Progress
     ) -> Candidates:
         """Add partners at several distances for units with few partners that leave nobody linked."""
-        is_safe = candidates.cost - candidates.distance < SAFE * self.task.link_weight + CHANCE
+        is_safe = candidates.cost - candidates.distance < SAFE * self.task.link_weight + JITTER
         n_safe = np.bincount(np.searchsorted(units, candidates.risky[is_safe]), minlength=len(units))
-        exposed = units[n_safe < min(ENOUGH, self.task.max_candidates)]
+        exposed = units[n_safe < min(ENOUGH_PARTNERS, self.task.max_candidates)]
         if not len(exposed) or not self.task.link_weight > 0.0:
             return candidates
-        lists = self.search.further(exposed, is_free, n_candidates=WIDER * self.task.max_candidates, progress=progress)
+        lists = self.search.further(exposed, is_free, n_candidates=MORE_CANDIDATES * self.task.max_candidates, progress=progress)
         return Candidates.joined([candidates, priced(self.search, exposed, lists)])
 
     def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Lists, budget: int, turn: int) -> int:
@@ -431,20 +430,20 @@ class Planner:
     def decided(self) -> Decided:
         """Return the pairs, in the order of their units, and the records left over."""
         if self._pairs:
-            one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
+            swapped, partner, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
         else:
-            one = other = unit = np.zeros(0, dtype=np.int64)
+            swapped = partner = unit = np.zeros(0, dtype=np.int64)
             moved, distance, cost = np.zeros(0, dtype=np.uint64), np.zeros(0), np.zeros(0)
-        other[other < 0] = self._spare_records(unit[other < 0])
+        partner[partner < 0] = self._spare_records(unit[partner < 0])
         # The waiting records were sorted once, so their places in that order give the order of the pairs.
         by_number = np.argsort(self.in_order)
-        place = by_number[np.searchsorted(self.in_order, one, sorter=by_number)]
+        place = by_number[np.searchsorted(self.in_order, swapped, sorter=by_number)]
         order = np.argsort(place, kind="stable")
         left = tuple(Unswapped(record, self.reason[record]) for record in self.requested.tolist() if record in self.reason)
         unserved = sum(self.first_penalty.get(each.record, 0.0) for each in left)
         return Decided(
-            one[order],
-            other[order],
+            swapped[order],
+            partner[order],
             moved[order],
             distance[order],
             cost[order],
@@ -454,15 +453,15 @@ class Planner:
             float(cost.sum() + unserved),
         )
 
-    def _spare_records(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _spare_records(self, of_unit: NDArray[np.int64]) -> NDArray[np.int64]:
         """A different spare record for each wanted unit, in the order in which they are drawn."""
-        units, n_wanted = np.unique(wanted, return_counts=True)
-        spare = self.units.rows_in(units, n_wanted + self.n_taken[units])
+        units, n_needed = np.unique(of_unit, return_counts=True)
+        spare = self.units.rows_in(units, n_needed + self.n_taken[units])
         spare = self._drawn(spare[~np.isin(spare, self.not_spare)])
-        start = np.searchsorted(self.units.unit_of(spare), wanted)
-        order = np.argsort(wanted, kind="stable")
-        turn = np.empty(len(wanted), dtype=np.int64)
-        turn[order] = np.arange(len(wanted)) - np.searchsorted(wanted[order], wanted[order])
+        start = np.searchsorted(self.units.unit_of(spare), of_unit)
+        order = np.argsort(of_unit, kind="stable")
+        turn = np.empty(len(of_unit), dtype=np.int64)
+        turn[order] = np.arange(len(of_unit)) - np.searchsorted(of_unit[order], of_unit[order])
         return np.asarray(spare[start + turn])
 
 

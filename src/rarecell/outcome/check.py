@@ -129,24 +129,30 @@ _PROFILE_RULES = {
     "max_correct_links_share": "an intruder expects to be right about at most {:g} of the records, as a share",
     "max_household_links_share": "at most {:g} of the households are linked correctly, as a share",
     "least_k": "every record shares its key values with at least {:g} records, itself included",
+    "least_l_diversity": "every group of equal key values has at least {:g} values of each sensitive column",
+    "max_t_closeness": "no sensitive column is further than {:g} from the file in a group of equal key values",
+    "max_guess_gain": "a sensitive value is guessed right from a group for at most {:g} of people more, as a share",
     "max_leak": "no other column gives away more than {:g} of the values of a key, as a share",
     "max_change": "no named statistic moves by more than {:g}, as a share",
 }
 """Limits of a profile, in words."""
 
 
+_OF_ATTRIBUTES = ("least_l_diversity", "max_t_closeness", "max_guess_gain")
+
+
 def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome]:
     """Every limit of a release profile as a rule, with the reasons that the profile's verdict gives."""
     reasons = {reason.limit: reason for reason in reversed(decided(summary, profile).reasons)}
     measured = {"max_record_risk": summary.highest_risk, "least_k": float(summary.smallest_group)}
-    asked = {
+    words_of = {
         limit: words.format(value) for limit, words in _PROFILE_RULES.items() if (value := getattr(profile, limit)) is not None
     }
-    asked["worst_light"] = f"the reliability of the estimate is {profile.worst_light} or better"
+    words_of["worst_light"] = f"the reliability of the estimate is {profile.worst_light} or better"
     if "margins" in reasons:
-        asked["margins"] = "tables that had to stay the same are the same"
+        words_of["margins"] = "tables that had to stay the same are the same"
     unseen = _not_looked_at(summary)
-    for limit, says in asked.items():
+    for limit, says in words_of.items():
         reason = reasons.get(limit)
         yield RuleOutcome(
             rule=limit.replace("_", "-"),
@@ -171,6 +177,7 @@ def _not_looked_at(summary: RunSummary) -> dict[str, str]:
         limit: why
         for limit, why, is_there in (
             ("max_household_links_share", "the run names no household", summary.risk.known_families is not None),
+            *((limit, "the run names no sensitive column", bool(summary.risk.attributes)) for limit in _OF_ATTRIBUTES),
             ("max_leak", "no key was recoded or swapped", summary.swap is not None or any(key.recode for key in summary.keys)),
             ("max_change", "nothing was changed", summary.swap is not None),
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROFILES, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.release import ReleaseSummary
+from rarecell.outcome.roles import AttributeSummary
 from rarecell.outcome.summary import CoarsenedKey, RunSummary
 from rarecell.outcome.words import counted, listed, number, people, percent, verb
 
@@ -49,11 +50,13 @@ def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_defa
         raise TypeError("The external edition hides numbers that a profile needs: judge the run itself.")
     reasons = (
         *_margins(summary),
+        *_targets(summary, folder),
         *_record_risk(summary, profile, folder, is_named=not is_default),
         *_match_risk(summary, profile, folder),
         *_links(summary, profile, folder),
-        *_households(summary, profile),
+        *_households(summary, profile, folder),
         *_groups(summary, profile, folder),
+        *_attributes(summary, profile, folder),
         *_leaks(summary, profile),
         *_change(summary, profile),
         *_light(summary, profile),
@@ -62,11 +65,12 @@ def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_defa
     return ProfileVerdict(name=profile.name, verdict=verdict, reasons=reasons, limits=profile, is_default=is_default)
 
 
-def _reason(limit: str, sentence: str, remedy: _Remedy, *, is_refusal: bool = True) -> Reason:
+def _reason(limit: str, sentence: str, remedy: _Remedy, *, is_refusal: bool = True, is_requested: bool = False) -> Reason:
     return Reason(
         limit=limit,
         sentence=sentence,
         is_refusal=is_refusal,
+        is_requested=is_requested,
         remedy=remedy.text,
         command=remedy.command,
         page=remedy.page,
@@ -85,6 +89,80 @@ def _margins(summary: RunSummary) -> Iterator[Reason]:
             "Tables that had to stay the same have changed.",
             _Remedy("This is a fault of the program, and the file must not go. Report it with run.toml"),
         )
+
+
+def _targets(summary: RunSummary, folder: str) -> Iterator[Reason]:
+    """What the run itself was asked to reach and did not, whatever the profile allows."""
+    swap = summary.swap
+    if swap is None:
+        return
+    if swap.target is not None and not swap.target.met and not _blanks_reach(summary):
+        yield _reason("target", swap.target.sentence, _out_of_reach(summary, folder), is_requested=True)
+    k = None if swap.suppression is None else swap.suppression.k
+    small = None if k is None else _in_smaller_groups(summary, k)
+    if k is not None and small:
+        stay = swap.suppression.must_stay if swap.suppression is not None else ()
+        remedy = _coarser(summary, folder)
+        if stay:
+            options = f"--k {k} --blank {shlex.quote(','.join(_quoted(key.name) for key in summary.keys))}"
+            remedy = _Remedy(
+                f"Allow values of {listed(stay)} to be blanked as well",
+                protect_command(folder, options, "protected-again"),
+                "protect",
+                "Protect again",
+                {"way": "k", "k": f"{k}"},
+            )
+        yield _reason(
+            "k",
+            f"At least {k} records were to share their key values, and {counted(small, 'record')} {verb(small, 'shares', 'share')} "
+            f"theirs with fewer than {k - 1} others.",
+            remedy,
+            is_requested=True,
+        )
+    for column in swap.attribute_targets:
+        if not column.met:
+            yield _reason("attributes", column.sentence, _plan_for(folder, column.options), is_requested=True)
+
+
+def _quoted(name: str) -> str:
+    """A name as it stands in a list of names."""
+    return f'"{name.replace(chr(34), 2 * chr(34))}"' if set(name) & set(',";') else name
+
+
+def _out_of_reach(summary: RunSummary, folder: str) -> _Remedy:
+    """What to try where swaps do not reach a target."""
+    swap = summary.swap
+    assert swap is not None
+    assert swap.target is not None
+    if swap.target.against == "participant":
+        return _larger_groups(summary, 2, folder)
+    if swap.target.max_record_risk is not None and swap.risk_after.highest > swap.target.max_record_risk:
+        limit = swap.target.max_record_risk
+        return _less_record_risk(summary, limit, _above(summary, limit), folder, naming="")
+    return _coarser(summary, folder)
+
+
+def _plan_for(folder: str, options: str) -> _Remedy:
+    """Look for coarser keys that reach a limit on what groups give away."""
+    return _Remedy(
+        "Let the program find coarser keys that reach it, with their costs",
+        f"rarecell plan --config {shlex.quote(_config(folder))} {options}",
+        "recode",
+        "Try coarser keys",
+    )
+
+
+def _blanks_reach(summary: RunSummary) -> bool:
+    """Whether blanks reached what swaps alone did not."""
+    swap = summary.swap
+    if swap is None or swap.target is None or swap.suppression is None or swap.target.against is not None:
+        return False
+    limits = (
+        (swap.target.max_population_uniques, swap.risk_after.expected_population_uniques),
+        (swap.target.max_record_risk, swap.risk_after.highest),
+        (swap.target.max_correct_links, swap.risk_after.expected_correct_matches),
+    )
+    return all(limit is None or reached <= limit for limit, reached in limits)
 
 
 def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named: bool) -> Iterator[Reason]:
@@ -142,13 +220,13 @@ def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reaso
         (
             None if profile.max_correct_links_share is None else profile.max_correct_links_share * summary.records,
             "max_correct_links_share",
-            "" if profile.max_correct_links_share is None else f", {percent(profile.max_correct_links_share)} of the records",
+            "" if profile.max_correct_links_share is None else f" ({percent(profile.max_correct_links_share)} of the records)",
         ),
     ]
-    given = [(limit, name, words) for limit, name, words in limits if limit is not None]
-    if not given:
+    named = [(limit, name, words) for limit, name, words in limits if limit is not None]
+    if not named:
         return
-    limit, name, words = min(given)
+    limit, name, words = min(named)
     who, links, upper = _worst_links(summary, profile)
     allowed = f"The profile allows {_at_most(limit)}{words}"
     if links > limit:
@@ -180,7 +258,7 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
         return exact, risk.expected_correct_matches, risk.interval_correct_matches[1]
     # Columns that the user named are part of the question, whatever the profile says. An assignment is tried only where the file holds
     # everybody; then everybody is known to be in it.
-    named = [one for one in swap.intruders if one.name in (*profile.intruders, "also-known", "assignment")]
+    named = [tried for tried in swap.intruders if tried.name in (*profile.intruders, "also-known", "assignment")]
     if not named:
         upper = swap.released.interval_correct_matches[1:] if swap.released is not None else ()
         return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None
@@ -188,20 +266,30 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
     return f"Somebody who {worst.knows}", worst.after, worst.interval_after[1] if len(worst.interval_after) == 2 else None
 
 
-def _households(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
+def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
     families, share = summary.risk.known_families, profile.max_household_links_share
     if families is None or share is None or not isinstance(families.households, int):
         return
-    found = [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap else []
+    household = [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap else []
     # Unless somebody measured otherwise, swaps of single persons leave households as easy to find as they were.
-    links = found[0].after if found else families.expected_correct_matches
+    links = household[0].after if household else families.expected_correct_matches
     if links > share * families.households:
         yield _reason(
             "max_household_links_share",
             f"{people(links)} of {counted(families.households, 'household')} would be linked to the right one. The profile allows "
             f"{percent(share)}.",
-            _Remedy("Leave out the column that says who lives together, and columns that are equal within a household"),
+            _unlinked(summary, folder),
         )
+
+
+def _unlinked(summary: RunSummary, folder: str) -> _Remedy:
+    return _Remedy(
+        "Leave out the column that says who lives together",
+        protect_command(folder, "--unlink", "protected" if summary.swap is None else "protected-again"),
+        "protect",
+        "Leave out who lives together",
+        {"unlink": "1"},
+    )
 
 
 def _groups(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
@@ -232,13 +320,76 @@ def _in_smaller_groups(summary: RunSummary, k: int) -> int | None:
     return sum(size * n for size, n in sizes.items() if size < k)
 
 
+def _attributes(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    """What groups of equal key values give away about sensitive columns."""
+    limits = [name for name in ("least_l_diversity", "max_t_closeness", "max_guess_gain") if getattr(profile, name) is not None]
+    if not limits:
+        return
+    columns = summary.risk.attributes if summary.swap is None else summary.swap.attributes
+    if not columns:
+        yield _reason(
+            limits[0],
+            "The profile limits what groups give away about sensitive columns, and no column was measured.",
+            _Remedy("Name the sensitive columns with --sensitive"),
+            is_refusal=False,
+        )
+        return
+    options = " ".join(f"--{_OPTION_OF[name]} {getattr(profile, name):g}" for name in limits)
+    remedy = _Remedy(
+        "Blank as few values of the column as possible in the groups that give too much away, or release the keys in fewer groups",
+        protect_command(folder, options, "protected" if summary.swap is None else "protected-again"),
+        "recode",
+        "Try coarser keys",
+    )
+    if summary.swap is not None and summary.swap.attribute_targets:
+        remedy = _plan_for(folder, options)
+    for column in columns:
+        for limit, sentence in _given_away(column, profile):
+            yield _reason(limit, sentence, remedy)
+
+
+_OPTION_OF = {"least_l_diversity": "l-diversity", "max_t_closeness": "t-closeness", "max_guess_gain": "max-guess-gain"}
+"""The option of a run that reaches a limit of a profile."""
+
+
+def _given_away(column: AttributeSummary, profile: Profile) -> Iterator[tuple[str, str]]:
+    """Limits that a sensitive column passes, with what is said of it; a column without any value is within all."""
+    least, furthest, gain = profile.least_l_diversity, profile.max_t_closeness, profile.max_guess_gain
+    if column.records == 0:
+        return
+    if least is not None and column.l_diversity < least:
+        values = counted(column.l_diversity, "value")
+        yield (
+            "least_l_diversity",
+            f"Some group of equal key values has {values} of '{column.column}'. The profile asks for at least {least}.",
+        )
+    if furthest is not None and column.t_closeness > furthest + ROUNDING:
+        apart = _beyond(column.t_closeness, furthest)
+        yield (
+            "max_t_closeness",
+            f"In some group of equal key values '{column.column}' is {apart} away from the file. The profile allows {furthest:g}.",
+        )
+    if gain is not None and column.guess_gain > gain + ROUNDING:
+        share = percent(column.guess_gain)
+        yield (
+            "max_guess_gain",
+            f"'{column.column}' is guessed right for {share} of people more by whoever finds their group. The profile allows "
+            f"{percent(gain)}.",
+        )
+
+
 def _leaks(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
     if profile.max_leak is None or summary.release is None:
         return
     for leak in summary.release.leaks:
         if leak.restores or leak.determines > profile.max_leak:
             what = leak.sentence or f"'{leak.column}' gives away {percent(leak.determines)} of what was done to '{leak.key}'."
-            remedy = _Remedy(f"Leave '{leak.column}' out of the file, or make it as coarse as '{leak.key}'")
+            remedy = _Remedy(
+                f"Leave '{leak.column}' out of the file, or make it as coarse as '{leak.key}'",
+                page="protect",
+                button=f"Leave out {leak.column}",
+                choices={"treat": f"{leak.column}=drop"},
+            )
             yield _reason("max_leak", what, remedy, is_refusal=not leak.accepted)
 
 
@@ -253,7 +404,11 @@ def _change(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
                 "max_change",
                 f"{analysis.name}: {worst.name} moved by {percent(abs(worst.relative_bias or 0.0))}. The profile allows "
                 f"{percent(profile.max_change)}.",
-                _Remedy("Keep the table behind it with --keep, or keep its keys from being swapped with --never-swap"),
+                _Remedy(
+                    "Keep the table behind it with --keep, or keep its keys from being swapped with --never-swap",
+                    page="protect",
+                    button="Protect again, and keep a table",
+                ),
             )
 
 
@@ -268,7 +423,8 @@ def _light(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
         if is_refusal
         else "Read why, and decide whether that is sure enough"
     )
-    yield _reason("worst_light", f"Reliability is {reliability.light}.{why}", _Remedy(remedy), is_refusal=is_refusal)
+    out = _Remedy(remedy, page="keys", button="Choose population, weight or register") if is_refusal else _Remedy(remedy)
+    yield _reason("worst_light", f"Reliability is {reliability.light}.{why}", out, is_refusal=is_refusal)
 
 
 # ---------------------------------------------------------------------- what leads out
@@ -334,30 +490,42 @@ def _larger_groups(summary: RunSummary, k: int, folder: str) -> _Remedy:
 
 
 def _coarser(summary: RunSummary, folder: str) -> _Remedy:
-    """Release a key in fewer groups; where that cannot help, give a key up or look for another way to release."""
+    """Release a key in fewer groups; where that cannot help, give a key up or look for another way to release.
+
+    Where hardly anybody can be recognised without the family, who lives together is what has to go.
+    """
+    now = summary.risk.expected_population_uniques
+    if summary.risk.known_families is not None and people(now) == "no":
+        return _unlinked(summary, folder)
     step = best_coarsening(summary)
     if step is not None:
         key, coarser = step
-        then = f"{people(coarser.expected_population_uniques)} instead of {people(summary.risk.expected_population_uniques)}"
+        then, before = people(coarser.expected_population_uniques), people(now)
+        gain = "" if then == before else f": {then} instead of {before} records could then be recognised"
         return _Remedy(
-            f"Release {key} in {counted(coarser.levels, 'group')}: {then} records could then be recognised",
+            f"Release {key} in {counted(coarser.levels, 'group')}{gain}",
             protect_command(folder, f"--recode {shlex.quote(coarser.recode)}", "protected-coarser"),
             "recode",
             "Try coarser keys",
             dict(zip(("key", "words"), coarser.recode.split("=", 1), strict=True)),
         )
+    if len(summary.keys) < 2:
+        return _Remedy("Release the file under stricter conditions, such as those of the profile safe-centre")
     costs = [(cost.without, cost.key) for cost in summary.risk.key_costs if cost.without is not None]
-    if costs:
-        left, key = min(costs)
-        return _Remedy(
-            f"Leave {key} out of the file: {people(left)} records could then be recognised. Or release the file under stricter conditions, "
-            "such as those of --profile safe-centre"
-        )
-    names = listed([key.name for key in summary.keys])
+    uniques, key = min(costs) if costs else (None, summary.keys[0].name)
+    then = "" if uniques is None else f": {people(uniques)} records could then be recognised"
+    names = (*summary.left_out, key)
     return _Remedy(
-        f"Leave out one of {names}, or release the file under stricter conditions, such as those of --profile safe-centre"
+        f"Leave {key} out of the file{then}. Or release it under stricter conditions, such as those of the profile safe-centre",
+        protect_command(folder, f"--leave-out {shlex.quote(','.join(map(_quoted, names)))}", "protected-without"),
+        "protect",
+        f"Leave out {key}",
+        {"leave_out": key},
     )
 
+
+ROUNDING = 1e-9
+"""Sums of shares are exact to about this."""
 
 LEAST_LEVELS = 3
 """A key in fewer groups than this says little; leaving it out is clearer."""
@@ -384,7 +552,8 @@ def best_coarsening(summary: RunSummary) -> tuple[str, CoarsenedKey] | None:
 def protect_command(folder: str, options: str, name: str) -> str:
     """The command that protects with the choices of a run and further ones, to be pasted where the run was started."""
     out = name if folder == "." else posixpath.normpath(posixpath.join(folder, "..", _another(name, posixpath.basename(folder))))
-    return f"rarecell protect --config {shlex.quote(_config(folder))} {options} --out {shlex.quote(out)}"
+    words = ["rarecell protect --config", shlex.quote(_config(folder)), options, "--out", shlex.quote(out)]
+    return " ".join(word for word in words if word)
 
 
 def _another(name: str, taken: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.words import about, capital, counted, percent
+from rarecell.outcome.words import about, capital, counted, listed, percent
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,29 @@ WAYS: Mapping[str, Way] = {
 
 
 @dataclass(frozen=True)
+class RefusedWay(Plain):
+    """A way to release the file that its command would refuse, and why.
+
+    Attributes
+    ----------
+    recoding : mapping of str to str
+        How each recoded key is recoded, in the words of ``--recode``.
+    way : str
+        What is done with households beside it: a name in :data:`WAYS`.
+    reason : str
+        What the command would say.
+    """
+
+    recoding: Mapping[str, str]
+    way: str
+    reason: str
+
+    def __str__(self) -> str:
+        recoded = listed([f"{key} in {words}" for key, words in self.recoding.items()]) if self.recoding else "Keys as they are"
+        return f"{capital(recoded)}{WAYS[self.way].words}: refused. {self.reason}"
+
+
+@dataclass(frozen=True)
 class ReleasePoint(Plain):
     """A way to release the file: a recoding, the swaps that go with it, what is lost, and the risk that is left.
 
@@ -85,6 +108,9 @@ class ReleasePoint(Plain):
         Expected numbers and the highest risk after recoding and swapping.
     is_met : bool
         Whether the target is met.
+    values_blanked, values_exchanged : int or None
+        Values of keys and sensitive columns that are blanked, and values of sensitive columns that are exchanged, to reach a least size of
+        groups or a limit on what they give away; None if neither was asked for.
     way : str
         What is done beside the recoding, one of :data:`WAYS`; empty for swaps.
     """
@@ -111,7 +137,14 @@ class ReleasePoint(Plain):
     means_moved_of: str = ""
     relation_moved: float | None = None
     relation_moved_of: str = ""
+    values_blanked: int | None = None
+    values_exchanged: int | None = None
     way: str = ""
+
+    @property
+    def n_changed(self) -> int:
+        """Number of records that swaps change and of values that are blanked."""
+        return self.records_changed + (self.values_blanked or 0)
 
     @property
     def options(self) -> str:
@@ -125,12 +158,15 @@ class ReleasePoint(Plain):
         return f"{recoded}{WAYS[self.way].words}"
 
     def __str__(self) -> str:
-        reached = "" if self.is_met else " That is above the target."
+        reached = (
+            "" if self.is_met else " That is above the target." if self.values_blanked is None else " The target is not reached."
+        )
+        blanked = "" if self.values_blanked is None else f" {capital(counted(self.values_blanked, 'value'))} would be blanked."
         lost = f"{percent(self.information_lost)} of the keys' information is lost." if self.recoding else "No key is recoded."
         # A key keeps its name, so that a sentence may begin with a small letter.
         return (
             f"{self.name}, with {counted(self.swaps, 'swap')}. {capital(about(self.correct_links))} correct links are expected. The highest "
-            f"risk is {self.highest:.3f}.{reached} {lost}"
+            f"risk is {self.highest:.3f}.{blanked}{reached} {lost}"
         )
 
 
@@ -147,6 +183,7 @@ class PlanSummary(Plain):
     points: tuple[ReleasePoint, ...]
     cheapest: Mapping[str, int]
     looked_at: tuple[ReleasePoint, ...]
+    refused: tuple[RefusedWay, ...] = ()
 
 
 # What would a recoding change, as far as counts and a quick model tell?
@@ -196,10 +233,10 @@ class TriedKey(Plain):
     @property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """For each level after, the levels before that became it."""
-        found: list[list[int]] = [[] for _ in self.labels_after]
+        members: list[list[int]] = [[] for _ in self.labels_after]
         for level, group in enumerate(self.group_of_level):
-            found[group].append(level)
-        return tuple(tuple(levels) for levels in found)
+            members[group].append(level)
+        return tuple(tuple(levels) for levels in members)
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -220,12 +257,12 @@ class TriedKey(Plain):
     @property
     def groups(self) -> tuple[tuple[int, str, int], ...]:
         """The levels after, but for the missing one: position, what is in it as people read it, and number of records."""
-        found = []
+        groups = []
         for group, levels in enumerate(self.members):
             shown = " + ".join(f"{self.labels[level]} {self.meanings[level]}".strip() for level in levels)
             if self.labels_after[group] != MISSING:
-                found.append((group, shown, self.counts_after[group]))
-        return tuple(found)
+                groups.append((group, shown, self.counts_after[group]))
+        return tuple(groups)
 
 
 @dataclass(frozen=True, kw_only=True)

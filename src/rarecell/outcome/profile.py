@@ -48,6 +48,9 @@ class Profile(Plain):
         Expected share of households that are linked correctly by somebody who knows who lives together.
     least_k : int or None
         Least number of records that must share their key values.
+    least_l_diversity, max_t_closeness, max_guess_gain : int, float, float or None
+        What groups of equal key values may give away about sensitive columns: the least number of values in a group, the largest distance
+        between a group and the file, and the share of people about whom a guess from the group is right and one from the file is not.
     max_leak : float or None
         Share of the values of a key that another column may give away.
     max_change : float or None
@@ -67,19 +70,22 @@ class Profile(Plain):
     intruders: tuple[str, ...] = ("exact", "nearest")
     max_household_links_share: float | None = None
     least_k: int | None = None
+    least_l_diversity: int | None = None
+    max_t_closeness: float | None = None
+    max_guess_gain: float | None = None
     max_leak: float | None = None
     max_change: float | None = None
     worst_light: str = "amber"
 
     def __post_init__(self) -> None:
-        for limit in ("max_record_risk", "max_match_risk", "max_correct_links_share", "max_household_links_share", "max_leak"):
+        for limit in _SHARES:
             share = getattr(self, limit)
             if share is not None and not 0.0 <= share <= 1.0:
                 raise BadInput(f"'{limit}' of the profile '{self.name}' is {share:g}. It is a share: give a number from 0 to 1.")
-        for limit, least in (("max_correct_links", 0.0), ("least_k", 1), ("max_change", 0.0)):
-            given = getattr(self, limit)
-            if given is not None and not given >= least:
-                raise BadInput(f"'{limit}' of the profile '{self.name}' is {given:g}. Give a number of at least {least:g}.")
+        for limit, least in (("max_correct_links", 0.0), ("least_k", 1), ("least_l_diversity", 1), ("max_change", 0.0)):
+            bound = getattr(self, limit)
+            if bound is not None and not bound >= least:
+                raise BadInput(f"'{limit}' of the profile '{self.name}' is {bound:g}. Give a number of at least {least:g}.")
         if self.worst_light not in LIGHTS:
             raise BadInput(
                 f"'worst_light' of the profile '{self.name}' is '{self.worst_light}'. Give one of {', '.join(LIGHTS)}."
@@ -102,25 +108,36 @@ class Profile(Plain):
     def read(cls, path: Path) -> Profile:
         """Read a profile from a TOML file with the names of the fields; one without a name is called by the file's."""
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as problem:
             raise BadInput(f"The profile {path} cannot be read: {problem.strerror or problem}.") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
             raise BadInput(f"The profile {path} is not a TOML file: {problem}.") from None
-        return cls.from_toml({"name": path.stem, **given}, where=str(path))
+        return cls.from_toml({"name": path.stem, **values}, where=str(path))
 
     @classmethod
-    def from_toml(cls, given: Mapping[str, Any], *, where: str) -> Profile:
-        known = [part.name for part in fields(cls)]
-        for name in given:
-            if name not in known:
-                near = nearest_names(name, known)
+    def from_toml(cls, values: Mapping[str, Any], *, where: str) -> Profile:
+        limits = [part.name for part in fields(cls)]
+        for name in values:
+            if name not in limits:
+                near = nearest_names(name, limits)
                 raise BadInput(
                     f"{where} has '{name}', which no profile has.{f' Did you mean {near[0]}?' if near else ''} A profile may have "
-                    f"{', '.join(known)}."
+                    f"{', '.join(limits)}."
                 )
-        return cls.from_dict(given, where=where)
+        return cls.from_dict(values, where=where)
 
+
+_SHARES = (
+    "max_record_risk",
+    "max_match_risk",
+    "max_correct_links_share",
+    "max_household_links_share",
+    "max_t_closeness",
+    "max_guess_gain",
+    "max_leak",
+)
+"""Limits that are numbers from 0 to 1."""
 
 _CHOICE = "The limits are a choice of this program, not of an authority. Replace them with those of your office."
 
@@ -186,13 +203,15 @@ DEFAULT = "scientific"
 class Reason(Plain):
     """Why a file may not go, or what must be looked at first, and what leads out.
 
-    ``limit`` is the name of the profile's field. ``command`` is the next command, to be pasted where the run was started;
+    ``limit`` is the name of the profile's field, or ``"target"``, ``"k"`` or ``"attributes"`` for what the run itself was asked to reach
+    (``is_requested``). ``command`` is the next command, to be pasted where the run was started;
     ``page``, ``button`` and ``choices`` are the page of the app for the same, and how its form is filled in.
     """
 
     limit: str
     sentence: str
     is_refusal: bool
+    is_requested: bool = False
     remedy: str = ""
     command: str = ""
     page: str = ""
@@ -216,6 +235,11 @@ class ProfileVerdict(Plain):
     @property
     def refusals(self) -> tuple[Reason, ...]:
         return tuple(reason for reason in self.reasons if reason.is_refusal)
+
+    @property
+    def sets_exit_code(self) -> bool:
+        """Whether a pipeline must stop: a profile that was named refuses, or what the run was asked to reach was not reached."""
+        return any(not self.is_default or reason.is_requested for reason in self.refusals)
 
     @property
     def headline(self) -> str:

@@ -1,4 +1,4 @@
-"""Why is a record risky, before or after protection? Single records with their values: for internal use only."""
+"""Which records are risky, before or after protection, and why? Whatever holds values of records: for internal use only."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ class RemainingRecord(_Numbered, Plain):
     is_at_risk: bool = True
     reason: str = ""
     remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HomogeneousGroup(Plain):
+    """A group of two or more records that share a sensitive value, with its values; for internal use only."""
+
+    column: str
+    value: str
+    records: int
+    values: Mapping[str, str]

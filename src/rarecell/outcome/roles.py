@@ -98,8 +98,11 @@ def nothing_given_away(before: AttributeSummary) -> AttributeSummary:
 class AttributeTarget(Plain):
     """What groups were to give away at most about a sensitive column, and what came of it.
 
-    Of the ``values`` of the column, ``blanked`` are not released: those of every group of equal released keys that was not within the
-    limits. ``before`` is the file with swapped keys, ``after`` the groups that keep their values; ``met`` is whether there are any.
+    Of the ``values`` of the column, ``exchanged`` are those of another record that has the same values of ``agree``, and ``blanked``
+    are not released: those of every group of equal released keys that was not within the limits. ``before`` is the file with swapped
+    keys, ``after`` the groups that keep their values; ``met`` is whether there are any. ``right_in_truth`` counts the people about whom
+    somebody is right who knows their true key values, looks up the group that has them in the released file, and names its most
+    frequent value.
     """
 
     column: str
@@ -109,30 +112,39 @@ class AttributeTarget(Plain):
     met: bool
     values: int
     blanked: int
+    exchanged: int = 0
+    agree: tuple[str, ...] = ()
+    right_in_truth: float | None = None
     before: AttributeSummary
     after: AttributeSummary
+
+    @property
+    def options(self) -> str:
+        """What was asked for, as command-line options."""
+        limits = (("l-diversity", self.l_diversity), ("t-closeness", self.t_closeness), ("max-guess-gain", self.max_guess_gain))
+        return " ".join(f"--{name} {limit:g}" for name, limit in limits if limit is not None)
 
     @property
     def sentence(self) -> str:
         """What was asked for, what it took, and the measures before and after."""
         measures = []
         if self.l_diversity is not None:
-            asked = f"l-diversity of at least {self.l_diversity}"
-            measures.append((asked, number(self.before.l_diversity), number(self.after.l_diversity)))
+            limit = f"l-diversity of at least {self.l_diversity}"
+            measures.append((limit, number(self.before.l_diversity), number(self.after.l_diversity)))
         if self.t_closeness is not None:
-            asked = f"t-closeness of at most {self.t_closeness:g}"
-            measures.append((asked, f"{self.before.t_closeness:.3f}", f"{self.after.t_closeness:.3f}"))
+            limit = f"t-closeness of at most {self.t_closeness:g}"
+            measures.append((limit, f"{self.before.t_closeness:.3f}", f"{self.after.t_closeness:.3f}"))
         if self.max_guess_gain is not None:
-            asked = f"a guess gain of at most {percent(self.max_guess_gain)}"
-            measures.append((asked, percent(self.before.guess_gain), percent(self.after.guess_gain)))
-        first = f"For '{self.column}', {listed([asked for asked, _, _ in measures])} was asked for"
+            limit = f"a guess gain of at most {percent(self.max_guess_gain)}"
+            measures.append((limit, percent(self.before.guess_gain), percent(self.after.guess_gain)))
+        first = f"For '{self.column}', {listed([limit for limit, _, _ in measures])} was asked for"
         if not self.met:
             return (
                 f"{first}. That was NOT reached: no group of equal keys is within it, so every value was blanked. Release keys in fewer "
                 "groups (--recode), or ask for less."
             )
         were = [
-            f"{asked.split(' of at')[0].removeprefix('a ')} is {after} ({before} before)" for asked, before, after in measures
+            f"{limit.split(' of at')[0].removeprefix('a ')} is {after} ({before} before)" for limit, before, after in measures
         ]
         blanked = (
             "no value had to be blanked"
@@ -140,7 +152,25 @@ class AttributeTarget(Plain):
             else f"{counted(self.blanked, 'value')} of {number(self.values)} {verb(self.blanked, 'was', 'were')} blanked, all those of groups "
             "of equal keys that were not within it"
         )
-        return f"{first}: {blanked}. In the groups that keep their values {listed(were)}."
+        return f"{first}: {self._moved}{blanked}. In the groups that keep their values {listed(were)}.{self._truth}"
+
+    @property
+    def _moved(self) -> str:
+        if not self.exchanged:
+            return ""
+        stays = (
+            f" between records alike in {listed(self.agree)}, so that its tables with these stay as they were"
+            if self.agree
+            else ""
+        )
+        return f"{counted(self.exchanged, 'value')} {verb(self.exchanged, 'was', 'were')} exchanged{stays}; "
+
+    @property
+    def _truth(self) -> str:
+        """Exchanged values mislead only those who name a rare value."""
+        if not self.exchanged or self.right_in_truth is None:
+            return ""
+        return f" Whoever names the most frequent value of a person's group is right about {number(round(self.right_in_truth))} people in truth."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,16 +211,6 @@ class RegisterSummary(Plain):
     is_inside_interval: bool
     calibration: tuple[CalibrationSummary, ...] = ()
     sentence: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HomogeneousGroup(Plain):
-    """A group of two or more records that share a sensitive value, with its values; for internal use only."""
-
-    column: str
-    value: str
-    records: int
-    values: Mapping[str, str]
 
 
 # Who is at risk before and after protection, and where does a release come from?

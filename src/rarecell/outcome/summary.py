@@ -42,7 +42,7 @@ class RiskByMissing(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missing(Plain):
+class MissingSummary(Plain):
     """What was done with missing key values, and how many records have them, by key.
 
     If there are any, it also has the risk with a missing value as a value of its own, as matching every value and, where the run asks
@@ -88,7 +88,7 @@ class KeySummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells(Plain):
+class CellCounts(Plain):
     """Possible and occupied cells, and the number of occupied cells of each size."""
 
     formal: int
@@ -381,8 +381,8 @@ class RiskSummary(Plain):
             return self.register.population_uniques if together is None else together.records_above_threshold
         of_families = None if together is None else together.records_above_threshold
         counts = (self.records_above_threshold, self.above_in_a_scenario, of_families)
-        known = [n for n in counts if isinstance(n, int)]
-        return max(known) if known else self.records_above_threshold
+        numbers = [n for n in counts if isinstance(n, int)]
+        return max(numbers) if numbers else self.records_above_threshold
 
     @property
     def known_families(self) -> FamilySummary | None:
@@ -446,8 +446,8 @@ class Truth(Plain):
 class RunSummary(Plain):
     """Everything that a run found, without any record: the contents of ``summary.json``.
 
-    Where keys are recoded, ``risk`` is that of the recoded file and ``as_it_came`` that of the file before it. ``labels`` has what the
-    file says about its columns, by name.
+    Where keys are recoded or left out, ``risk`` is that of the file without them and ``as_it_came`` that of the file before it;
+    ``left_out`` are the keys that it lacks. ``labels`` has what the file says about its columns, by name.
     """
 
     rarecell: str
@@ -455,17 +455,18 @@ class RunSummary(Plain):
     population: int
     sampling_fraction: float
     records_dropped: Count = 0
-    missing: Missing
+    missing: MissingSummary
     notes: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[KeySummary, ...]
-    cells: Cells
+    cells: CellCounts
     structure: Structure | None = None
     model: ModelSummary
     risk: RiskSummary
     paper: PaperTable | None = None
     truth: Truth | None = None
     as_it_came: RiskNumbers | None = None
+    left_out: tuple[str, ...] = ()
     swap: SwapSummary | None = None
     groups: tuple[GroupRisk, ...] = ()
     concentration: tuple[Concentration, ...] = ()

@@ -86,7 +86,7 @@ class KnownBeyond(Plain):
     @property
     def sentence(self) -> str:
         names = listed([f"'{name}'" for name in self.columns])
-        return f"An intruder who also knows {names} finds {about(self.after)} records, not {people(self.nearest)}."
+        return f"An intruder who also knows {names} finds {about(self.after)} records instead of {people(self.nearest)}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +149,11 @@ class FrontierSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSummary(Plain):
-    """What was to be reached, and whether it was reached."""
+    """What was to be reached, and whether it was reached; ``against`` whom, if not somebody who links to the nearest person."""
 
     met: bool
     sentence: str
+    against: str | None = None
     max_population_uniques: float | None = None
     max_record_risk: float | None = None
     max_correct_links: float | None = None
@@ -186,11 +187,13 @@ class BlankedTable(Plain):
 class SuppressionSummary(Plain):
     """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay at risk.
 
-    ``must_stay`` are keys that were not to be blanked, ``tables`` those of ``--keep``, counted after blanking.
+    ``must_stay`` are keys that were not to be blanked, ``tables`` those of ``--keep``, counted after blanking, ``k`` the least number of
+    records with the same values, if one was asked for.
     """
 
     records: int | str
     values: int | str
+    k: int | None = None
     by_key: Mapping[str, int] = field(default_factory=dict)
     unreached: int = 0
     must_stay: tuple[str, ...] = ()
@@ -345,7 +348,7 @@ class FileUtility(Plain):
 
     @property
     def _those(self) -> str:
-        return "the numeric column" if self.columns == 1 else f"all {number(self.columns)} numeric columns"
+        return "the only numeric column" if self.columns == 1 else f"all {number(self.columns)} numeric columns"
 
     @property
     def sentence(self) -> str:
@@ -354,12 +357,12 @@ class FileUtility(Plain):
             return f"in a sample of the records no mean of {self._those} by the levels of a key moved"
         if not self.column:
             return f"the means of {self._those} by the levels of each key are as they were"
-        said = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"
+        sentence = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"
         if self.limit is None:
-            return said
+            return sentence
         if self.is_within_limit:
-            return f"{said}, within the {percent(self.limit)} of --max-change"
-        return f"{said}, beyond the {percent(self.limit)} of --max-change: no plan tried that protects as many records moved them less"
+            return f"{sentence}, within the {percent(self.limit)} of --max-change"
+        return f"{sentence}, beyond the {percent(self.limit)} of --max-change: no plan tried that protects as many records moved them less"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,7 +415,7 @@ class SwapSummary(Plain):
 
     def intruder(self, name: str) -> IntruderSummary | None:
         """What one of the intruders finds, if it was tried."""
-        return next((one for one in self.intruders if one.name == name), None)
+        return next((intruder for intruder in self.intruders if intruder.name == name), None)
 
 
 # What did the intruders find in a released file?

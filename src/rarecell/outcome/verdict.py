@@ -65,6 +65,22 @@ def judged(summary: RunSummary, profile: str | None = None) -> RunSummary:
     return with_decision(replace(summary, risk=risk, swap=swap), limits, is_default=is_default)
 
 
+def first_number(uniques: float, sample_uniques: int, records: int, *, has_families: bool = False) -> str:
+    """What a run knows first, in words."""
+    follows = "families, interval and checks follow" if has_families else "interval and checks follow"
+    return (
+        f"First number: {about(uniques)} of {counted(records, 'record')} could be recognised, {number(sample_uniques)} "
+        f"{verb(sample_uniques, 'is', 'are')} alone in the file; {follows}."
+    )
+
+
+def early_verdict(summary: RunSummary) -> str:
+    """The verdict of a run, in words, while its advice is still being computed."""
+    profile = None if summary.release is None else summary.release.profile
+    decision = "" if profile is None else f"{profile.headline}. "
+    return f"{decision}{verdict(summary).headline}."
+
+
 def before_protection(summary: RunSummary) -> Verdict:
     risk = summary.risk
     if risk.known_families is not None:
@@ -120,26 +136,26 @@ def _with_families(families: FamilySummary, summary: RunSummary) -> Verdict:
     else:
         tone = "risk"
         judgement = f"This file is not safe to release as it stands: {counted(above, 'record')} of {records} {verb(above, 'has', 'have')} {threshold}."
+    alone = people(summary.risk.expected_population_uniques).replace("no", "none")
+    without = "" if alone == people(families.expected_records) else f", {alone} of them without their family"
+    headline = f"{_records(families.expected_records)} could be recognised"
     return Verdict(
-        tone,
-        f"{_records(families.expected_records)} could be recognised, {expected(summary.risk.expected_population_uniques)} of them without "
-        "their family",
-        (judgement, family_sentence(families)),
+        tone, headline if families.expected_records < 0.05 else headline + without, (judgement, family_sentence(families))
     )
 
 
 def _counted_in(register: RegisterSummary, summary: RunSummary) -> Verdict:
     """Judge by what was counted in a register rather than by the estimate; the external edition does not tell 0, 1 and 2 apart."""
     uniques, records = register.population_uniques, number(summary.records)
-    found = (
+    uniques_in_words = (
         f"{counted(uniques, 'record')} of {records} {verb(uniques, 'has', 'have')} values that nobody else in the register has."
     )
     if uniques == 0:
         tone, judgement = "safe", f"Every record of {records} shares its values with somebody else in the register."
     elif isinstance(uniques, int):
-        tone, judgement = "risk", f"This file is not safe to release as it stands: {found}"
+        tone, judgement = "risk", f"This file is not safe to release as it stands: {uniques_in_words}"
     else:
-        tone, judgement = "watch", f"{found[:1].upper()}{found[1:]}"
+        tone, judgement = "watch", f"{uniques_in_words[:1].upper()}{uniques_in_words[1:]}"
     how_many = "No record" if uniques == 0 else counted(uniques, "record")
     return Verdict(
         tone,
@@ -157,18 +173,18 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     came = "before"
     if summary.as_it_came is not None:
         before, came = summary.as_it_came.expected_population_uniques, "as the file came"
-    found = f"an intruder{_linking(swap.risk_after.expected_correct_matches)}"
+    intruder = f"an intruder{_linking(swap.risk_after.expected_correct_matches)}"
     families, household = summary.risk.known_families, swap.intruder("household")
     if families is not None and household is not None and household.persons_certain is not None:
         before, came, after = families.expected_records, "before", max(after, household.persons_certain)
-        found = (
+        intruder = (
             f"an intruder who knows families and holds a register links {about(household.after)} households to their own, "
             f"{expected(household.before)} before, with {about(household.persons_after or 0.0)} persons."
         )
     return Verdict(
         "safe" if after < 1 else "watch",
         f"{_records(after)} could still be recognised{_than(before, came, after)}",
-        (f"{reached}{what_was_done(swap)}", f"{what_was_kept(swap)}{_beside(swap)}; {found}"),
+        (f"{reached}{what_was_done(swap)}", f"{what_was_kept(swap)}{_beside(swap)}; {intruder}"),
     )
 
 
@@ -189,7 +205,7 @@ def what_was_done(swap: SwapSummary) -> str:
         # The external edition does not say how many changed places.
         return "Records changed places with others that are like them."
     if swap.requested == 0:
-        return "No record met the choice that was made, so none was swapped."
+        return "No record is risky enough to be swapped."
     # The external edition does not give the number if it is small.
     changed = f", which changed {counted(swap.values_changed, 'value')}" if isinstance(swap.values_changed, int) else ""
     if isinstance(swap.swapped, str):

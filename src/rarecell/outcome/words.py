@@ -65,8 +65,16 @@ FEWEST_PEOPLE = 3
 
 
 def expected(value: float) -> str:
-    """Format an expected number of records or people where it stands alone: whole from three on, one decimal below."""
-    return number(float(value), 0 if abs(value) >= FEWEST_PEOPLE else 1)
+    """Format an expected number of records or people where it stands alone: whole from three on, one decimal below.
+
+    Examples
+    --------
+    >>> expected(0.0), expected(0.02), expected(2.44), expected(3.6)
+    ('0', '< 0.1', '2.4', '4')
+    """
+    if 0 < value < 0.05:
+        return "< 0.1"
+    return number(float(value), 0 if value == 0 or abs(value) >= FEWEST_PEOPLE else 1)
 
 
 def people(value: float) -> str:
@@ -107,12 +115,14 @@ def percent(share: float, below: float | None = None) -> str:
         return "0 %"
     if 99.5 <= size < 100:
         return "> 99 %"
+    if 0 < size < 0.01:
+        return "< 0.01 %"
     return f"{size:.0f} %" if size >= 10 else f"{size:.1f} %" if size >= 0.1 else f"{size:.2g} %"
 
 
-def counted(n: object, one: str, many: str | None = None) -> str:
+def counted(n: object, singular: str, plural: str | None = None) -> str:
     """``1 record``, ``12 records``; text such as *fewer than 3* takes the plural."""
-    return f"{number(n)} {one if n == 1 else many or one + 's'}"
+    return f"{number(n)} {singular if n == 1 else plural or singular + 's'}"
 
 
 def capital(text: str) -> str:
@@ -120,14 +130,23 @@ def capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def verb(n: object, one: str, many: str) -> str:
+def verb(n: object, singular: str, plural: str) -> str:
     """The verb that goes with a number: ``has`` or ``have``."""
-    return one if n == 1 else many
+    return singular if n == 1 else plural
 
 
-def span(ends: Sequence[float], digits: int | None = 0) -> str:
-    """An interval: ``157 to 205``."""
-    return f"{number(float(ends[0]), digits)} to {number(float(ends[1]), digits)}"
+def span(ends: Sequence[float]) -> str:
+    """An interval of an expected number of records or people; a small one has a decimal, and its upper end is not rounded down.
+
+    Examples
+    --------
+    >>> span((157.2, 204.8)), span((0.4, 5.2)), span((0.0, 0.23))
+    ('157 to 205', '0 to 5', '0 to 0.3')
+    """
+    low, high = float(ends[0]), float(ends[1])
+    if not 0 < high < FEWEST_PEOPLE:
+        return f"{number(low, 0)} to {number(high, 0)}"
+    return f"{number(low, 1 if low >= 0.05 else 0)} to {number(math.ceil(10 * high - 1e-9) / 10, 1)}"
 
 
 def between(first: str, last: str) -> str:
@@ -224,7 +243,7 @@ def with_labels(text: str, labels: Mapping[str, str]) -> str:
     pattern = _named_columns(tuple(name for name in labels if re.search(r"[0-9]", name) or name.isupper()))
     if pattern is None:
         return text
-    return pattern.sub(lambda found: found[0] if found[1] is None else titled(found[1], labels), text)
+    return pattern.sub(lambda match: match[0] if match[1] is None else titled(match[1], labels), text)
 
 
 @functools.lru_cache(maxsize=8)

@@ -18,15 +18,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.likeness import Likeness
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
 from rarecell.intruder.register import MOST_CELLS, N_DRAWS, Register
 from rarecell.model.protocol import CellModel
-from rarecell.outcome.planned import WAYS, ReleasePoint
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
+from rarecell.outcome.planned import WAYS, RefusedWay, ReleasePoint
 from rarecell.planning.recodings import (
     OtherColumn,
-    Step,
+    RecodingStep,
     association_kept,
     bits_lost,
     entropy,
@@ -34,7 +35,6 @@ from rarecell.planning.recodings import (
     ladders,
     recoded,
     relation_moved,
-    settled,
 )
 from rarecell.progress import SILENT, OnlyCancelled, Progress, checkpoint
 from rarecell.release.means import KeyInBothFiles, mean_changes
@@ -42,6 +42,7 @@ from rarecell.release.utility import BothFiles, hellinger_distances
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.sure_links import with_few_sure_links
 from rarecell.swap.target import SwapTarget, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.table.columns import ColumnValues
@@ -61,39 +62,61 @@ FEW_DRAWS = 24
 
 @dataclass(frozen=True)
 class ReleaseTarget:
-    """What a release must achieve: at most this many expected correct links, no record above a given risk, or both."""
+    """What a release must achieve: at most this many expected correct links, no record above a given risk, or limits on its groups.
+
+    ``k`` is the least number of records with the same key values; the rest limits what such groups give away about sensitive columns.
+    """
 
     max_correct_links: float | None = None
     max_record_risk: float | None = None
+    k: int | None = None
+    l_diversity: int | None = None
+    t_closeness: float | None = None
+    max_guess_gain: float | None = None
 
     def __post_init__(self) -> None:
-        given = [number for number in (self.max_correct_links, self.max_record_risk) if number is not None]
-        if not given:
-            raise BadInput("No target was given: name the largest number of correct links, or the highest risk of a record.")
-        if min(given) < 0.0 or (self.max_record_risk or 0.0) > 1.0:
+        limits = [number for number in (self.max_correct_links, self.max_record_risk) if number is not None]
+        if not limits and self.limits_groups:
+            return
+        if not limits:
+            raise BadInput(
+                "No target was given: name the largest number of correct links, the highest risk of a record, or the least number of "
+                "records with the same key values."
+            )
+        if min(limits) < 0.0 or (self.max_record_risk or 0.0) > 1.0:
             raise BadInput("A target is a number of correct links of 0 or more, or a risk between 0 and 1.")
 
     @property
+    def limits_groups(self) -> bool:
+        """Whether the release must have large groups of equal key values, or groups that give little away."""
+        return any(limit is not None for limit in (self.k, self.l_diversity, self.t_closeness, self.max_guess_gain))
+
+    @property
     def options(self) -> str:
-        """The target as command-line options."""
-        found = [] if self.max_correct_links is None else [f"--max-correct-links {self.max_correct_links:g}"]
-        found += [] if self.max_record_risk is None else [f"--max-record-risk {self.max_record_risk:g}"]
-        return " ".join(found)
+        """The target as command-line options, as far as it is no part of the run's own choices."""
+        phrases = [] if self.max_correct_links is None else [f"--max-correct-links {self.max_correct_links:g}"]
+        phrases += [] if self.max_record_risk is None else [f"--max-record-risk {self.max_record_risk:g}"]
+        return " ".join(phrases)
 
     def __str__(self) -> str:
-        found = [] if self.max_correct_links is None else [f"at most {self.max_correct_links:g} correct links"]
-        found += [] if self.max_record_risk is None else [f"no record above a risk of {self.max_record_risk:g}"]
-        return " and ".join(found)
+        phrases = [] if self.max_correct_links is None else [f"at most {self.max_correct_links:g} correct links"]
+        phrases += [] if self.max_record_risk is None else [f"no record above a risk of {self.max_record_risk:g}"]
+        phrases += [] if self.k is None else [f"at least {self.k} records with the same key values"]
+        phrases += [] if self.l_diversity is None else [f"at least {self.l_diversity} sensitive values in a group"]
+        phrases += [] if self.t_closeness is None else [f"groups at most {self.t_closeness:g} from the file"]
+        phrases += [] if self.max_guess_gain is None else [f"a guess gain of at most {self.max_guess_gain:g}"]
+        return " and ".join(phrases)
 
 
 @dataclass(frozen=True, eq=False)
 class SwapRules:
-    """What swaps must obey: constraints, further margins to keep, the columns these name, and names for equal records."""
+    """What swaps must obey: constraints, further margins to keep, the columns these name, names for equal records, and sure links."""
 
     constraints: SwapConstraints = field(default_factory=SwapConstraints)
     keep: tuple[tuple[str, ...], ...] = ()
     columns: Mapping[str, ColumnValues] = field(default_factory=dict)
     record_ids: NamesOfRecords | None = None
+    max_sure_links: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +167,15 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
         record_ids=rules.record_ids,
         seed=seed,
     )
-    wish = SwapTarget(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
+    swap_target = SwapTarget(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
     is_quick = fitted.rules is None
-    return plan_to_target(task, fitted.risk, wish, register=reported, is_quick=is_quick, progress=OnlyCancelled(progress))
+
+    def planned_at(price: SwapTask) -> TargetPlan:
+        return plan_to_target(
+            price, fitted.risk, swap_target, register=reported, is_quick=is_quick, progress=OnlyCancelled(progress)
+        )
+
+    return planned_at(task) if is_quick else with_few_sure_links(task, planned_at, reported, rules.max_sure_links).best
 
 
 MOST_CANDIDATES = 40
@@ -179,33 +208,37 @@ class ReleaseFrontier(Shown):
         Every candidate that was fitted.
     n_candidates : int
         Number of possible combinations of recodings.
+    refused : tuple of RefusedWay
+        Ways that were tried and that their command would refuse.
     """
 
     target: ReleaseTarget
     points: tuple[ReleasePoint, ...]
     looked_at: tuple[ReleasePoint, ...] = field(repr=False)
     n_candidates: int
+    refused: tuple[RefusedWay, ...] = ()
 
     @property
     def cheapest(self) -> dict[str, ReleasePoint]:
         """A few points, named by what they are best at: least recoding, fewest swaps, and a compromise; and other ways, if there are any."""
-        met = [point for point in self.points if point.is_met and not WAYS[point.way].best_at]
-        others = {
+        reaching = [point for point in self.points if point.is_met and not WAYS[point.way].best_at]
+        other_ways = {
             way.best_at: min(points, key=lambda point: (point.information_lost, point.records_changed))
             for name, way in WAYS.items()
             if way.best_at and (points := [point for point in self.points if point.is_met and point.way == name])
         }
-        if not met:
-            return others
-        most_lost = max(point.information_lost for point in met) or 1.0
-        most_changed = max(point.records_changed for point in met) or 1
+        if not reaching:
+            return other_ways
+        most_lost = max(point.information_lost for point in reaching) or 1.0
+        most_changed = max(point.n_changed for point in reaching) or 1
+        fewest = "fewest swaps and blanks" if self.target.limits_groups else "fewest swaps"
         chosen = {
-            "least recoding": min(met, key=lambda p: (p.information_lost, p.records_changed)),
-            "a compromise": min(met, key=lambda p: p.information_lost / most_lost + p.records_changed / most_changed),
-            "fewest swaps": min(met, key=lambda p: (p.records_changed, p.information_lost)),
+            "least recoding": min(reaching, key=lambda p: (p.information_lost, p.n_changed)),
+            "a compromise": min(reaching, key=lambda p: p.information_lost / most_lost + p.n_changed / most_changed),
+            fewest: min(reaching, key=lambda p: (p.n_changed, p.information_lost)),
         }
         chosen = {name: point for number, (name, point) in enumerate(chosen.items()) if point not in [*chosen.values()][:number]}
-        return {**chosen, **others}
+        return {**chosen, **other_ways}
 
     def __str__(self) -> str:
         if not self.cheapest:
@@ -221,6 +254,7 @@ def plan_release(
     *,
     target: ReleaseTarget,
     keys: Sequence[str] | None = None,
+    likeness: Likeness | None = None,
     columns: Sequence[OtherColumn] = (),
     amounts: Amounts | None = None,
     confirm: Fit | None = None,
@@ -240,6 +274,8 @@ def plan_release(
         The target to be reached.
     keys : sequence of str, optional
         Keys that may be recoded; by default, all.
+    likeness : Likeness, optional
+        Which levels are alike in the whole file; by default, they are compared by the keys alone.
     columns : sequence of OtherColumn, optional
         Columns outside the keys whose association with the keys is to be reported.
     amounts : Amounts, optional
@@ -260,26 +296,26 @@ def plan_release(
     """
     if most < 1:
         raise BadInput(f"The number of candidates was given as {most}; it must be at least 1.")
-    steps = ladders(table, keys)
+    steps = ladders(table, keys, likeness=likeness)
     n_candidates, chosen = candidates_of(table, steps, most)
     progress.start(STAGE, len(chosen))
-    asked = _Question(table, target, tuple(columns), amounts, seed, progress)
-    found: dict[tuple[int, ...], ReleasePoint] = {}
+    question = _Question(table, target, tuple(columns), amounts, seed, progress)
+    point_of: dict[tuple[int, ...], ReleasePoint] = {}
     for candidate in chosen:
-        found[candidate] = asked.answer(fit, steps_of(steps, candidate))
+        point_of[candidate] = question.answer(fit, steps_of(steps, candidate))
         checkpoint(progress, STAGE, 1)
     progress.done()
-    on_frontier = nondominated(found)
+    on_frontier = nondominated(point_of)
     if confirm is not None:
-        on_frontier = _spread(on_frontier, MOST_CONFIRMED)
+        on_frontier = spread(on_frontier, MOST_CONFIRMED)
         progress.start("checking the frontier", len(on_frontier))
         for candidate in on_frontier:
-            found[candidate] = asked.answer(confirm, steps_of(steps, candidate))
+            point_of[candidate] = question.answer(confirm, steps_of(steps, candidate))
             checkpoint(progress, "checking the frontier", 1)
         progress.done()
-        on_frontier = nondominated({candidate: found[candidate] for candidate in on_frontier})
-    points = tuple(found[candidate] for candidate in on_frontier)
-    return ReleaseFrontier(target, points, tuple(found.values()), n_candidates)
+        on_frontier = nondominated({candidate: point_of[candidate] for candidate in on_frontier})
+    points = tuple(point_of[candidate] for candidate in on_frontier)
+    return ReleaseFrontier(target, points, tuple(point_of.values()), n_candidates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,8 +329,7 @@ class _Question:
     seed: int
     progress: Progress
 
-    def answer(self, fit: Fit, candidate: Sequence[Step]) -> ReleasePoint:
-        steps = settled(self.table, candidate)
+    def answer(self, fit: Fit, steps: Sequence[RecodingStep]) -> ReleasePoint:
         changed = recoded(self.table, steps)
         fitted = fit(changed)
         swapped = swap_remainder(fitted, self.target, seed=self.seed, progress=self.progress)
@@ -367,22 +402,22 @@ def _two_way(plan: SwapPlan) -> list[float]:
 
 
 def candidates_of(
-    table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]], most: int
+    table: ContingencyTable, ladder_of_key: Sequence[Sequence[RecodingStep]], most: int
 ) -> tuple[int, list[tuple[int, ...]]]:
     """How many combinations of steps there are, and those to look at: all, or as many promising ones as are allowed."""
     n = math.prod(len(of_key) for of_key in ladder_of_key)
     return n, _all(ladder_of_key) if n <= most else _promising(table, ladder_of_key, most)
 
 
-def _all(ladder_of_key: Sequence[Sequence[Step]]) -> list[tuple[int, ...]]:
+def _all(ladder_of_key: Sequence[Sequence[RecodingStep]]) -> list[tuple[int, ...]]:
     return [tuple(index) for index in np.ndindex(*(len(steps) for steps in ladder_of_key))]
 
 
-def steps_of(ladder_of_key: Sequence[Sequence[Step]], candidate: Sequence[int]) -> list[Step]:
+def steps_of(ladder_of_key: Sequence[Sequence[RecodingStep]], candidate: Sequence[int]) -> list[RecodingStep]:
     return [steps[number] for steps, number in zip(ladder_of_key, candidate, strict=True)]
 
 
-def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]], most: int) -> list[tuple[int, ...]]:
+def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[RecodingStep]], most: int) -> list[tuple[int, ...]]:
     """Candidates with few sample uniques for the information they lose, spread from no recoding to the coarsest.
 
     From each candidate, one more step is taken on each key in turn; candidates that lose least per unique removed are
@@ -391,7 +426,7 @@ def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]],
     counts = key_counts(table)
 
     def measured(candidate: tuple[int, ...]) -> tuple[float, int]:
-        steps = settled(table, steps_of(ladder_of_key, candidate))
+        steps = steps_of(ladder_of_key, candidate)
         return sum(bits_lost(counts, steps).values()), recoded(table, steps).size_indices.get(1, 0)
 
     start = tuple(0 for _ in ladder_of_key)
@@ -409,14 +444,13 @@ def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]],
     single = [candidate for candidate in looked_at if sum(step > 0 for step in candidate) == 1]
     best = _lower_hull(looked_at)
     chosen = dict.fromkeys([start, *best])
-    spread = sorted(chosen, key=lambda candidate: looked_at[candidate][0])
-    spread = _spread(spread, most)
-    room = [candidate for candidate in single if candidate not in spread][: most - len(spread)]
-    others = sorted(set(looked_at) - set(spread) - set(room), key=lambda c: looked_at[c][0] * (1 + looked_at[c][1]))
-    return [*spread, *room, *others[: most - len(spread) - len(room)]]
+    even = spread(sorted(chosen, key=lambda candidate: looked_at[candidate][0]), most)
+    room = [candidate for candidate in single if candidate not in even][: most - len(even)]
+    remaining = sorted(set(looked_at) - set(even) - set(room), key=lambda c: looked_at[c][0] * (1 + looked_at[c][1]))
+    return [*even, *room, *remaining[: most - len(even) - len(room)]]
 
 
-def _spread(candidates: list[tuple[int, ...]], most: int) -> list[tuple[int, ...]]:
+def spread(candidates: list[tuple[int, ...]], most: int) -> list[tuple[int, ...]]:
     """At most so many of the candidates, the first and the last among them, evenly chosen in their order."""
     if len(candidates) <= most:
         return candidates
@@ -425,12 +459,12 @@ def _spread(candidates: list[tuple[int, ...]], most: int) -> list[tuple[int, ...
 
 def _lower_hull(measured: Mapping[tuple[int, ...], tuple[float, int]]) -> list[tuple[int, ...]]:
     """Candidates that no other beats in both numbers."""
-    found, fewest = [], math.inf
+    hull, fewest = [], math.inf
     for candidate, (_, uniques) in sorted(measured.items(), key=lambda item: (item[1], item[0])):
         if uniques < fewest:
-            found.append(candidate)
+            hull.append(candidate)
             fewest = uniques
-    return found
+    return hull
 
 
 def nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[int, ...]]:
@@ -438,18 +472,18 @@ def nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[i
 
     When no point meets the target, those that no other beats in information and risk.
     """
-    met = {candidate: point for candidate, point in points.items() if point.is_met}
+    reaching = {candidate: point for candidate, point in points.items() if point.is_met}
 
     def cost(point: ReleasePoint) -> tuple[float, float, float]:
-        if met:
-            return (round(point.information_lost, 12), float(point.records_changed), point.correct_links)
+        if reaching:
+            return (round(point.information_lost, 12), float(point.n_changed), point.correct_links)
         return (round(point.information_lost, 12), point.correct_links, point.highest)
 
-    in_order = sorted((met or dict(points)).items(), key=lambda item: (cost(item[1]), item[0]))
-    found: list[tuple[int, ...]] = []
+    in_order = sorted((reaching or dict(points)).items(), key=lambda item: (cost(item[1]), item[0]))
+    frontier: list[tuple[int, ...]] = []
     fewest = math.inf
     for candidate, point in in_order:
         if cost(point)[1] < fewest:
-            found.append(candidate)
+            frontier.append(candidate)
             fewest = cost(point)[1]
-    return found
+    return frontier

@@ -1,8 +1,9 @@
 """At which coarser levels could a key be released?
 
 A key has a ladder of steps: as it is, then coarser and coarser. If the user gave a hierarchy for the key, its levels are the
-steps. Whole numbers get bands of a round width, which people understand, and dates months and years; other keys with many levels get groups found from
-the data, the same as in the table of what each key costs. Every step states its recoding in words that can be copied.
+steps. Whole numbers get bands of a round width, which people understand, dates months and years, and codes such as postcodes and diagnoses
+their first characters; other keys with many levels get groups of levels that are alike in the other columns. Every step states its
+recoding in words that can be copied.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.data.coding import DATE_PARTS, Coding, code_levels
+from rarecell.data.coding import DATE_PARTS, Coding, code_lengths, code_levels
 from rarecell.data.counting import group_levels
 from rarecell.data.levels import RawLevels
+from rarecell.data.likeness import LevelProfiles, Likeness
 from rarecell.data.recoding_text import AS_IT_IS, boundaries, coding_for
 from rarecell.errors import BadInput
 from rarecell.release.utility import cramers_v
 from rarecell.swap.plan import SwapPlan
-from rarecell.table.coarsening import coarsening_with, key_coarsenings
+from rarecell.table.coarsening import key_coarsenings
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 ROUND_WIDTHS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))[1:]
@@ -38,7 +40,7 @@ _NEARLY_AS_MANY = 1.35
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class RecodingStep:
     """A key at one of its resolutions.
 
     Attributes
@@ -53,10 +55,6 @@ class Step:
         Number of levels of the key at this step.
     groups : tuple of str
         What each group contains, in words.
-    is_banded : bool
-        Whether the groups are bands of numbers.
-    is_found : bool
-        Whether the groups are found from the data, so that they depend on the other keys.
     """
 
     key: str
@@ -64,39 +62,51 @@ class Step:
     coarsening: Coarsening | None
     n_levels: int
     groups: tuple[str, ...] = ()
-    is_banded: bool = False
-    is_found: bool = False
 
 
-def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
-    """The steps of one key, finest first."""
+def ladder(table: ContingencyTable, key: str, profiles: LevelProfiles) -> tuple[RecodingStep, ...]:
+    """The steps of one key, finest first; ``profiles`` says which of its levels are alike."""
     k = table.keys.index(key)
     categories = table.categories[k]
     own = [c for c in table.coarsenings if c.key == key]
     if own:
-        found = [_step(categories, f"level {number}", coarsening) for number, coarsening in enumerate(own, start=1)]
+        steps = [_step(categories, f"level {number}", coarsening) for number, coarsening in enumerate(own, start=1)]
     else:
-        dates = [_step(categories, coding.in_words(), cut, is_banded=True) for coding, cut in _dates(categories)]
-        bands = [_step(categories, coding.in_words(), cut, is_banded=True) for coding, cut in _bands(categories)]
-        found = dates or bands
-        fewest = min((step.n_levels for step in found), default=categories.n_levels + 1)
+        dates = [_step(categories, coding.in_words(), cut) for coding, cut in _dates(categories)]
+        bands = [_step(categories, coding.in_words(), cut) for coding, cut in _bands(categories)]
+        codes = [_step(categories, coding.in_words(), cut) for coding, cut in _leading(categories)]
+        steps = dates or bands or codes
+        fewest = min((step.n_levels for step in steps), default=categories.n_levels + 1)
         # Groups of a size between two bands would only be harder to explain, and nobody groups days but by months.
-        coarser = [] if dates else [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
+        coarser = [] if dates else [c for c in key_coarsenings(table, k) if not steps or c.n_levels * _NEARLY_AS_MANY < fewest]
         for coarsening in coarser:
             coding = coding_for(categories, coarsening)
-            is_banded, is_found = coding.is_binned, coding.groups is not None
-            found.append(_step(categories, coding.in_words(), coarsening, is_banded=is_banded, is_found=is_found))
-    in_order = sorted(found, key=lambda step: -step.n_levels)
-    return (Step(key, AS_IT_IS, None, categories.n_levels), *in_order)
+            if coding.groups is not None:
+                alike = profiles.like(coarsening)
+                if alike is not None:
+                    steps.append(_step(categories, Coding(groups=alike.n_levels).in_words(), alike))
+            else:
+                steps.append(_step(categories, coding.in_words(), coarsening))
+    in_order = sorted(steps, key=lambda step: -step.n_levels)
+    return (RecodingStep(key, AS_IT_IS, None, categories.n_levels), *in_order)
 
 
-def ladders(table: ContingencyTable, keys: Sequence[str] | None = None) -> tuple[tuple[Step, ...], ...]:
-    """The steps of every key, in the order of the keys; keys that are not among ``keys`` stay as they are."""
+def ladders(
+    table: ContingencyTable, keys: Sequence[str] | None = None, *, likeness: Likeness | None = None
+) -> tuple[tuple[RecodingStep, ...], ...]:
+    """The steps of every key, in the order of the keys; keys that are not among ``keys`` stay as they are.
+
+    Without ``likeness``, levels are compared by the keys alone.
+    """
     free = set(table.keys if keys is None else keys)
-    return tuple(ladder(table, key) if key in free else ladder(table, key)[:1] for key in table.keys)
+    alike = likeness or Likeness.of_table(table)
+    return tuple(
+        ladder(table, c.key, alike[c.key]) if c.key in free else (RecodingStep(c.key, AS_IT_IS, None, c.n_levels),)
+        for c in table.categories
+    )
 
 
-def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
+def recoded(table: ContingencyTable, steps: Sequence[RecodingStep]) -> ContingencyTable:
     """The table as if the file were released with these steps; without coarsenings."""
     plain = table.with_coarsenings(())
     for step in steps:
@@ -105,24 +115,9 @@ def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
     return plain
 
 
-def settled(table: ContingencyTable, steps: Sequence[Step]) -> list[Step]:
-    """The same steps with the groups that a release has: those found from the data are found after numbers are in bands."""
-    banded = [step for step in steps if step.is_banded]
-    if not banded or not any(step.is_found for step in steps):
-        return list(steps)
-    seen = recoded(table, banded)
-    return [_found_again(seen, step) if step.is_found else step for step in steps]
-
-
-def _found_again(table: ContingencyTable, step: Step) -> Step:
-    coarsening = coarsening_with(table, step.key, step.n_levels)
-    categories = table.categories[table.keys.index(step.key)]
-    return replace(step, coarsening=coarsening, groups=boundaries(categories, coarsening))
-
-
-def _step(categories: Categories, words: str, coarsening: Coarsening, *, is_banded: bool = False, is_found: bool = False) -> Step:
+def _step(categories: Categories, words: str, coarsening: Coarsening) -> RecodingStep:
     groups = boundaries(categories, coarsening)
-    return Step(categories.key, words, coarsening, coarsening.n_levels, groups, is_banded, is_found)
+    return RecodingStep(categories.key, words, coarsening, coarsening.n_levels, groups)
 
 
 def shape_of(categories: Categories) -> str:
@@ -157,21 +152,29 @@ def _dates(categories: Categories) -> list[tuple[Coding, Coarsening]]:
     """Months, quarters and years of a key of dates, as far as there are several and fewer than before."""
     if shape_of(categories) != "dates":
         return []
-    found: list[tuple[Coding, Coarsening]] = []
+    coarsenings: list[tuple[Coding, Coarsening]] = []
     fewest = categories.n_levels - categories.has_missing
     for part in DATE_PARTS:
         coding = Coding(date=part)
         cut = _cut(categories, coding)
         if 2 <= cut.n_levels - categories.has_missing < fewest:
             fewest = cut.n_levels - categories.has_missing
-            found.append((coding, cut))
-    return found
+            coarsenings.append((coding, cut))
+    return coarsenings
+
+
+def _leading(categories: Categories) -> list[tuple[Coding, Coarsening]]:
+    """The first characters of a key of codes, the longest first."""
+    if shape_of(categories) != "levels":
+        return []
+    codings = [Coding(first=n) for n in code_lengths(categories.levels[: categories.n_levels - categories.has_missing])]
+    return [(coding, _cut(categories, coding)) for coding in codings]
 
 
 def _cut(categories: Categories, coding: Coding) -> Coarsening:
     """The levels of a key under a coding that cuts its values; a missing value stays apart."""
     values = categories.levels[: categories.n_levels - categories.has_missing]
-    raw = RawLevels(tuple(values), is_ordered=True, is_numeric=coding.date is None)
+    raw = RawLevels(tuple(values), is_ordered=categories.is_ordered, is_numeric=coding.bounds_numbers)
     coded = code_levels(categories.key, raw, np.ones(len(values), dtype=np.int64), coding)
     groups, labels = coded.code_of_value, tuple(str(level) for level in coded.levels)
     if categories.has_missing:
@@ -203,11 +206,11 @@ class OtherColumn:
     def of_records(cls, table: ContingencyTable, name: str, codes: NDArray[np.int32]) -> OtherColumn:
         """Count a column whose code is known for each record."""
         assert table.record_cell is not None, "a table of counts does not know the column of a record"
-        kept = table.record_cell >= 0
+        is_counted = table.record_cell >= 0
         n_levels = int(codes.max(initial=0)) + 1
         joint = {}
         for k, categories in enumerate(table.categories):
-            pairs = table.cells[table.record_cell[kept], k].astype(np.int64) * n_levels + codes[kept]
+            pairs = table.cells[table.record_cell[is_counted], k].astype(np.int64) * n_levels + codes[is_counted]
             counted = np.bincount(pairs, minlength=categories.n_levels * n_levels)
             joint[categories.key] = counted.reshape(categories.n_levels, n_levels)
         return cls(name, joint, codes)
@@ -239,7 +242,7 @@ def key_counts(table: ContingencyTable) -> dict[str, Counts]:
     }
 
 
-def bits_lost(counts: Mapping[str, Counts], steps: Sequence[Step]) -> dict[str, float]:
+def bits_lost(counts: Mapping[str, Counts], steps: Sequence[RecodingStep]) -> dict[str, float]:
     """Entropy that each recoded key loses."""
     return {
         step.key: entropy(counts[step.key]) - entropy(merged_rows(counts[step.key], step))
@@ -248,7 +251,7 @@ def bits_lost(counts: Mapping[str, Counts], steps: Sequence[Step]) -> dict[str, 
     }
 
 
-def merged_rows(counts: Counts, step: Step) -> Counts:
+def merged_rows(counts: Counts, step: RecodingStep) -> Counts:
     """Counts by the groups of a step instead of the levels of its key."""
     return counts if step.coarsening is None else merged_counts(counts, step.coarsening.group_of_level, step.n_levels)
 
@@ -260,7 +263,7 @@ def merged_counts(counts: Counts, group_of_level: NDArray[np.int32], n_groups: i
     return merged
 
 
-def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan: SwapPlan | None) -> float | None:
+def association_kept(columns: Sequence[OtherColumn], steps: Sequence[RecodingStep], plan: SwapPlan | None) -> float | None:
     """Share of the mutual information between keys and other columns that is left.
 
     None when there are no such columns or no such information. ``plan`` swaps values of the recoded keys; None for no swaps.
@@ -277,15 +280,15 @@ def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan
     return after / before if before > 0.0 else None
 
 
-def relation_moved(columns: Sequence[OtherColumn], steps: Sequence[Step], plan: SwapPlan) -> tuple[float, str] | None:
+def relation_moved(columns: Sequence[OtherColumn], steps: Sequence[RecodingStep], plan: SwapPlan) -> tuple[float, str] | None:
     """The largest change of Cramér's V between a recoded key and another column through the swaps, and of which two."""
-    found: list[tuple[float, str]] = []
+    changes: list[tuple[float, str]] = []
     for column in columns:
         for step in steps if column.codes is not None else ():
             joint = merged_rows(column.joint[step.key], step)
             after = _swapped(joint, column.codes, plan, step.key) if len(plan) and column.codes is not None else joint
-            found.append((abs(cramers_v(after) - cramers_v(joint)), f"{column.name} with {step.key}"))
-    return max(found, default=None)
+            changes.append((abs(cramers_v(after) - cramers_v(joint)), f"{column.name} with {step.key}"))
+    return max(changes, default=None)
 
 
 def _swapped(joint: Counts, codes: NDArray[np.int32], plan: SwapPlan, key: str) -> Counts:
@@ -300,8 +303,7 @@ def _swapped(joint: Counts, codes: NDArray[np.int32], plan: SwapPlan, key: str) 
 # What would a recoding do to the table of a file, and what would it cost?
 #
 # Computed from counts, without reading the file again. The fine table has every key as it is. A coding merges the levels of a
-# key just as it would when the file is read with it: first numbers into bands, then levels into groups, which are found in
-# the table with all bands.
+# key just as it would when the file is read with it: first numbers into bands, then levels into groups.
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,7 +339,9 @@ class RecodedKey:
         return entropy(self.counts), entropy(self.counts_after)
 
 
-def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[ContingencyTable, tuple[RecodedKey, ...]]:
+def recoded_by(
+    table: ContingencyTable, codings: Mapping[str, Coding], likeness: Likeness
+) -> tuple[ContingencyTable, tuple[RecodedKey, ...]]:
     """The table as if the file were read with some codings, and every key before and after.
 
     Parameters
@@ -346,20 +350,25 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
         The file with every key as it is; its coarsenings are the user's hierarchies.
     codings : mapping of str to Coding
         How keys are to be recoded; other keys stay as they are.
+    likeness : Likeness
+        Which levels of the file are alike.
     """
     place_of: dict[str, NDArray[np.int32]] = {c.key: np.arange(c.n_levels, dtype=np.int32) for c in table.categories}
     changed = table
     for key, coding in codings.items():
-        made = _coded(changed.categories[changed.keys.index(key)], _counts(changed, key), coding)
-        if made is not None:
-            coarsening, is_ordered = made
+        profiles = likeness[key]
+        coded = _coded(changed.categories[changed.keys.index(key)], _counts(changed, key), coding)
+        if coded is not None:
+            coarsening, is_ordered = coded
             changed = _with_order(changed.recode(coarsening), key, is_ordered)
             place_of[key] = coarsening.group_of_level[place_of[key]]
-    # The groups of all keys are found before any key is put into groups.
-    groups = {key: group_levels(changed, key, coding) for key, coding in codings.items() if coding.groups_levels}
-    for key, coarsening in groups.items():
-        changed = changed.recode(coarsening)
-        place_of[key] = coarsening.group_of_level[place_of[key]]
+            # Naming codes for "no answer" says nothing about the order of the answers.
+            ordered = is_ordered if coding.makes_levels else profiles.categories.is_ordered
+            profiles = profiles.recoded(coarsening, is_ordered=ordered)
+        if coding.groups_levels:
+            coarsening = group_levels(profiles.ordered(coding.ordered), coding)
+            changed = changed.recode(coarsening)
+            place_of[key] = coarsening.group_of_level[place_of[key]]
     keys = [
         RecodedKey(
             before.key,

@@ -22,8 +22,7 @@ from rarecell.data.names import joined_names
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.intruder.household import HouseholdLinks
-from rarecell.intruder.residual_risk import RiskAfter
-from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
+from rarecell.intruder.residual_risk import AloneAfter, RiskAfter, ScenarioTrial
 from rarecell.outcome.profile import Profile
 from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.roles import (
@@ -34,7 +33,6 @@ from rarecell.outcome.roles import (
     HouseholdsAfter,
     ReleasedState,
     ScenarioSummary,
-    nothing_given_away,
 )
 from rarecell.outcome.swap import (
     AffectedGroup,
@@ -53,7 +51,7 @@ from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
 from rarecell.release.utility import affected_groups
-from rarecell.risk.attributes import AttributeLimits, Groups, attribute_risk, groups_within
+from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.families import Families
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
@@ -82,30 +80,30 @@ LEVEL_Z = 1.959963984540054
 # ---------------------------------------------------------------------- the table
 
 
-def released_table(found: Assessment, release: Release) -> ContingencyTable:
+def released_table(assessment: Assessment, release: Release) -> ContingencyTable:
     """The table of the released file, with its design weights; a blanked value is a level of its own.
 
     The input table must know the cell of each record. Weights stay with their record, so the weight of a cell changes with the
     records that enter and leave it.
     """
-    weights = found.data.record_weights() if found.config.weight is not None else None
+    weights = assessment.data.record_weights() if assessment.config.weight is not None else None
     codes, occurring = _occurring(release.categories, release.codes())
-    made = ContingencyTable.from_codes(codes, occurring, weights=weights)
-    return made if len(release.blanks.rows) else with_design_weights(found.data, made, found.config)
+    table = ContingencyTable.from_codes(codes, occurring, weights=weights)
+    return table if len(release.blanks.rows) else with_design_weights(assessment.data, table, assessment.config)
 
 
 def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
     """Recode to the levels that occur, and return these levels; a level that was blanked everywhere is gone."""
-    codes, found = codes.copy(), []
-    kept = codes[(codes >= 0).all(axis=1)]
-    for k, given in enumerate(categories):
-        there = np.unique(kept[:, k])
+    codes, occurring = codes.copy(), []
+    complete = codes[(codes >= 0).all(axis=1)]
+    for k, key in enumerate(categories):
+        there = np.unique(complete[:, k])
         # The extra last element is for dropped records, whose code is −1.
-        new_code = np.full(given.n_levels + 1, -1, dtype=np.int32)
+        new_code = np.full(key.n_levels + 1, -1, dtype=np.int32)
         new_code[there] = np.arange(len(there), dtype=np.int32)
         codes[:, k] = new_code[codes[:, k]]
-        found.append(given.with_levels(given.levels[code] for code in there.tolist()))
-    return codes, found
+        occurring.append(key.with_levels(key.levels[code] for code in there.tolist()))
+    return codes, occurring
 
 
 # ---------------------------------------------------------------------- who is alone in it
@@ -117,10 +115,10 @@ def together_before(families: Families | None, risk: RecordRisk) -> NDArray[np.f
 
 
 def together_after(
-    found: Assessment, release: Release, after: RiskAfter, links: HouseholdLinks | None
+    assessment: Assessment, release: Release, after: RiskAfter, links: HouseholdLinks | None
 ) -> NDArray[np.float64] | None:
     """The same in the released file; ``links`` are those of an intruder who knows households."""
-    families = found.known_families
+    families = assessment.known_families
     if families is None or links is None:
         return None
     own = release.of_records(after.unique_probability, after.swapped_highest)
@@ -128,7 +126,7 @@ def together_after(
 
 
 def released_state(
-    found: Assessment,
+    assessment: Assessment,
     release: Release,
     after: RiskAfter,
     interval: tuple[float, float],
@@ -140,9 +138,9 @@ def released_state(
     ``interval`` is the :func:`interval_after`; that of the correct links is the one of the nearest of the ``intruders``. Records are
     counted above the threshold by the :func:`together_after`, where households are known.
     """
-    threshold = found.config.threshold
+    threshold = assessment.config.threshold
     has_blanks = len(release.blanks.rows) > 0
-    table = released_table(found, release) if has_blanks else release.after
+    table = released_table(assessment, release) if has_blanks else release.after
     edges = np.linspace(0.0, 1.0, 11)
     stayed = after.unique_probability[after.counts == 1]
     # Judge a swapped record by its highest chance of being linked, under any definition of near.
@@ -157,8 +155,8 @@ def released_state(
         records_above_threshold=int((risks >= threshold).sum()) if together is None else n_above_threshold(together, threshold),
         edges=tuple(edges.round(1).tolist()),
         counts=tuple(int(n) for n in counts),
-        k_anonymity={str(k): n for k, n in k_anonymity(table, _sizes_asked_for(found)).items()},
-        households=_households(found, release, after),
+        k_anonymity={str(k): n for k, n in k_anonymity(table, _sizes_asked_for(assessment)).items()},
+        households=_households(assessment, release, after),
         concentration=concentration_of(_alone_in_population(after, n_alone) if together is None else together),
         interval=interval,
         interval_correct_matches=intervals[0] if intervals else (),
@@ -170,11 +168,11 @@ def n_above_threshold(risks: NDArray[np.float64], threshold: float) -> int:
     return int((risks[risks > 0.0] >= threshold).sum())
 
 
-def _sizes_asked_for(found: Assessment) -> tuple[int, ...]:
+def _sizes_asked_for(assessment: Assessment) -> tuple[int, ...]:
     """The least sizes of groups that are counted: the usual ones, that of the run and that of its profile."""
-    asked = [None if found.config.protect is None else found.config.protect.k]
-    asked.append(None if found.config.profile is None else Profile.named(found.config.profile).least_k)
-    return tuple(sorted({2, 3, 5, *(k for k in asked if k is not None)}))
+    sizes = [None if assessment.config.protect is None else assessment.config.protect.k]
+    sizes.append(None if assessment.config.profile is None else Profile.named(assessment.config.profile).least_k)
+    return tuple(sorted({2, 3, 5, *(k for k in sizes if k is not None)}))
 
 
 def _n_known(categories: Categories) -> int:
@@ -184,52 +182,52 @@ def _n_known(categories: Categories) -> int:
 
 def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
     """For every sample unique of the released file, the probability that its person is alone in the population and is linked."""
-    found = np.concatenate([after.unique_probability[after.counts == 1], after.swapped_unique[after.swapped_unique > 0.0]])
-    return np.append(found, np.zeros(max(0, n_alone - len(found))))
+    probability = np.concatenate([after.unique_probability[after.counts == 1], after.swapped_unique[after.swapped_unique > 0.0]])
+    return np.append(probability, np.zeros(max(0, n_alone - len(probability))))
 
 
-def _households(found: Assessment, release: Release, after: RiskAfter) -> HouseholdsAfter | None:
+def _households(assessment: Assessment, release: Release, after: RiskAfter) -> HouseholdsAfter | None:
     """Households whose members could be recognised in the released file."""
-    codes = found.data.household_codes()
+    codes = assessment.data.household_codes()
     if codes is None or release.before.record_cell is None:
         return None
     of_record = release.of_records(after.unique_probability, after.swapped_highest)
     probability = household_risk(of_record, codes)[np.unique(codes, return_index=True)[1]]
     return HouseholdsAfter(
         expected_with_an_identified_member=float(probability.sum()),
-        above_threshold=int((probability >= found.config.threshold).sum()),
+        above_threshold=int((probability >= assessment.config.threshold).sum()),
     )
 
 
-def interval_after(found: Assessment, release: Release, after: RiskAfter) -> tuple[float, float]:
+def interval_after(assessment: Assessment, release: Release, after: RiskAfter) -> tuple[float, float]:
     """Interval for the number of records that could still be recognised.
 
     Records that stayed and are still unique are simulated as before protection, or counted in a register. Those that moved or lost
     values are added as independent trials with their probabilities.
     """
-    stays = (after.unique_probability > 0.0) & (found.risk.sample_count == 1)
-    others = [after.swapped_unique]
+    stays = (after.unique_probability > 0.0) & (assessment.risk.sample_count == 1)
+    changed = [after.swapped_unique]
     if len(release.blanks.rows):
         cells = release.before.cell_of(np.setdiff1d(release.blanks.rows, release.rows))
         stays[cells] = False
-        others.append(after.unique_probability[cells])
-    chance = np.minimum(np.concatenate(others), 1.0)
+        changed.append(after.unique_probability[cells])
+    chance = np.minimum(np.concatenate(changed), 1.0)
     mean, spread = float(chance.sum()), LEVEL_Z * float(np.sqrt((chance * (1.0 - chance)).sum()))
     low, high = 0.0, 0.0
-    if found.roles.register is not None:
+    if assessment.roles.register is not None:
         # Who stayed and is alone was counted; there is nothing to simulate.
         low = high = float(after.unique_probability[stays].sum())
     elif stays.any():
-        alone = found.risk.unique_probability[stays].sum(), found.risk.match_probability[stays].sum()
-        drawn = risk_interval(found.risk, found.choice.risk_model, among=stays, seed=found.config.seed)
-        drawn = drawn.widened(found.summary.risk.model_error, (float(alone[0]), float(alone[1])))
+        alone = assessment.risk.unique_probability[stays].sum(), assessment.risk.match_probability[stays].sum()
+        drawn = risk_interval(assessment.risk, assessment.choice.risk_model, among=stays, seed=assessment.config.seed)
+        drawn = drawn.widened(assessment.summary.risk.model_error, (float(alone[0]), float(alone[1])))
         low, high = drawn.population_uniques
     return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))
 
 
 # Which groups of records are at risk, before and after protection, and how concentrated is the risk?
 
-MOST_LEVELS = 400
+MOST_LEVELS_LISTED = 400
 """For a key with more levels, only those with the most risk are reported."""
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -251,7 +249,7 @@ def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleCo
     if not names:
         return {}
     codes, categories = data.column_codes(names)
-    return {c.key: (codes[:, k], c) for k, c in enumerate(categories) if 1 < c.n_levels <= MOST_LEVELS}
+    return {c.key: (codes[:, k], c) for k, c in enumerate(categories) if 1 < c.n_levels <= MOST_LEVELS_LISTED}
 
 
 def groups_of(
@@ -265,7 +263,7 @@ def groups_of(
 
     ``together`` has the larger risk of every record, alone or with its household, before and after, if households are known.
     """
-    found: list[GroupRisk] = []
+    groups: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
         of_key = _of_key(risk, k, release, after)
         if together[0] is not None:
@@ -274,15 +272,15 @@ def groups_of(
             if release is not None:
                 new_codes[release.rows] = release.released[:, k]
             of_key = _recognised(of_key, risk.table.categories[k], (codes, new_codes), together)
-        found += of_key
+        groups += of_key
     for codes, categories in (columns or {}).values():
         new_codes = codes
         if release is not None:
             every = np.arange(len(codes))
             new_codes = codes_after(codes[:, None], [categories.key], release, release.rows, every)[:, 0]
         of_column = _of_column(risk, (codes, new_codes), categories, release, after)
-        found += _recognised(of_column, categories, (codes, new_codes), together)
-    return tuple(found)
+        groups += _recognised(of_column, categories, (codes, new_codes), together)
+    return tuple(groups)
 
 
 def _recognised(
@@ -337,7 +335,7 @@ def _of_column(
         of_record[release.rows] = after.swapped_unique
         moved[release.rows] = 1.0
         released = summed(np.ones(len(codes)), new_codes), summed(of_record, new_codes), summed(moved)
-    return _told(categories, range(categories.n_levels), (records, uniques, expected), released)
+    return _group_risks(categories, range(categories.n_levels), (records, uniques, expected), released)
 
 
 def _of_key(risk: RecordRisk, k: int, release: Release | None, after: RiskAfter | None) -> list[GroupRisk]:
@@ -349,24 +347,24 @@ def _of_key(risk: RecordRisk, k: int, release: Release | None, after: RiskAfter 
 
     records, uniques = summed(table.counts), summed((risk.sample_count == 1).astype(np.int64))
     expected = summed(risk.unique_probability)
-    chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS])
+    chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS_LISTED])
     released = None
     if release is not None and after is not None:
         new, old = release.released[:, k], release.true[:, k]
-        ones = np.ones(len(release))
-        left = summed(after.unique_probability) + summed(after.swapped_unique, new)
-        released = records - summed(ones, old) + summed(ones, new), left, summed(ones, old)
-    return _told(categories, chosen.tolist(), (records, uniques, expected), released)
+        each_row = np.ones(len(release))
+        expected_after = summed(after.unique_probability) + summed(after.swapped_unique, new)
+        released = records - summed(each_row, old) + summed(each_row, new), expected_after, summed(each_row, old)
+    return _group_risks(categories, chosen.tolist(), (records, uniques, expected), released)
 
 
-def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released: ByLevel | None) -> list[GroupRisk]:
+def _group_risks(categories: Categories, levels: Sequence[int], file: ByLevel, released: ByLevel | None) -> list[GroupRisk]:
     """The groups of some levels, from their sums.
 
     ``file`` has the records, the sample uniques and the expected population uniques of each level, ``released`` the records and
     the expected population uniques of the released file, and the records that were swapped.
     """
     records, uniques, expected = file
-    now, left, swapped = released or (None, None, None)
+    now, expected_after, swapped = released or (None, None, None)
     return [
         GroupRisk(
             key=categories.key,
@@ -375,7 +373,7 @@ def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released
             sample_uniques=int(uniques[code]),
             expected_population_uniques=float(expected[code]),
             records_after=None if now is None else int(now[code]),
-            expected_population_uniques_after=None if left is None else float(left[code]),
+            expected_population_uniques_after=None if expected_after is None else float(expected_after[code]),
             swapped=None if swapped is None else int(swapped[code]),
         )
         for code in levels
@@ -399,34 +397,38 @@ def concentration_of(uniques: NDArray[np.float64]) -> tuple[Concentration, ...]:
 # ---------------------------------------------------------------------- once values are blanked
 
 
-def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
+def highest_accepted(request: ProtectConfig, config: RunConfig) -> float:
     """The risk above which values are blanked: the one asked for, or the threshold of the run; never above the profile's limit."""
-    asked = wanted.max_record_risk if wanted.max_record_risk is not None else wanted.risk_above
-    limit = config.threshold if asked is None else asked
+    named = request.max_record_risk if request.max_record_risk is not None else request.risk_above
+    limit = config.threshold if named is None else named
     allowed = None if config.profile is None else Profile.named(config.profile).max_record_risk
     return limit if allowed is None else min(limit, allowed)
 
 
-def must_stay(wanted: ProtectConfig, table: ContingencyTable) -> tuple[str, ...]:
+def must_stay(request: ProtectConfig, table: ContingencyTable) -> tuple[str, ...]:
     """Keys that are not blanked: those that were not named for it or, if none was, those that swaps must leave as they are."""
-    if wanted.blank:
-        return tuple(key for key in table.keys if key not in wanted.blank)
-    kept = {name for names in wanted.keep for name in names}
-    of_vertices = {table.keys[key] for name, key in zip(table.vertex_names, table.vertex_key, strict=True) if name in kept}
-    return tuple(key for key in table.keys if key in of_vertices or key in wanted.never_swap)
+    if request.blank:
+        return tuple(key for key in table.keys if key not in request.blank)
+    in_kept_tables = {name for names in request.keep for name in names}
+    of_vertices = {
+        table.keys[key] for name, key in zip(table.vertex_names, table.vertex_key, strict=True) if name in in_kept_tables
+    }
+    return tuple(key for key in table.keys if key in of_vertices or key in request.never_swap)
 
 
-def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress) -> Suppression:
+def suppressed(
+    request: ProtectConfig, assessment: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress
+) -> Suppression:
     """Find the fewest values to blank in records that swaps leave at risk; nothing when that was not asked for.
 
     With scenarios a record is at risk if it is for one of their intruders, who know no other keys.
     """
-    if not wanted.suppress_rest and wanted.k is None:
+    if not request.suppress_rest and request.k is None:
         return NOTHING_BLANK
     release = plan.release
-    limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
-    released = released_table(found, release).with_coarsenings(())
-    may_blank = set(released.keys) - set(must_stay(wanted, found.table))
+    limit, cell_risk = highest_accepted(request, assessment.config), cell_risk_of(assessment)
+    released = released_table(assessment, release).with_coarsenings(())
+    may_blank = set(released.keys) - set(must_stay(request, assessment.table))
     risk = release.of_records(after.unique_probability, after.swapped_highest)
 
     def cells_of(rows: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -440,38 +442,38 @@ def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: 
 
     def to_k(done: Suppression) -> Suppression:
         """The same with what is blanked so that every combination occurs often enough."""
-        if wanted.k is None:
+        if request.k is None:
             return done
         codes = release.with_blanks(done).codes()
         may = [key in may_blank for key in released.keys]
-        order = {key: place for place, key in enumerate(wanted.blank)}
-        groups = blank_to_k(codes, wanted.k, may_blank=may, importance=[1.0 + order.get(key, 0) for key in released.keys])
+        order = {key: place for place, key in enumerate(request.blank)}
+        groups = blank_to_k(codes, request.k, may_blank=may, importance=[1.0 + order.get(key, 0) for key in released.keys])
         # A value that is missing already is not blanked again.
         has_value = np.stack(
-            [codes[groups.rows, place] < _n_known(of) for place, of in enumerate(found.table.categories)], axis=1
+            [codes[groups.rows, place] < _n_known(of) for place, of in enumerate(assessment.table.categories)], axis=1
         )
         blank = groups.blank & has_value
         some = np.flatnonzero(blank.any(axis=1))
         of_keys = {key: blank[some, place] for place, key in enumerate(released.keys) if blank[some, place].any()}
         nothing = np.zeros(len(some))
         of_groups = Suppression(groups.rows[some], of_keys, nothing, nothing, nothing, groups.unreached)
-        return replace(joined([done, of_groups], released, cells_of, lambda rows: risk[rows], cell_risk), k=wanted.k)
+        return replace(joined([done, of_groups], released, cells_of, lambda rows: risk[rows], cell_risk), k=request.k)
 
-    if not wanted.suppress_rest:
+    if not request.suppress_rest:
         return to_k(NOTHING_BLANK)
-    if found.roles.scenarios is None:
+    if assessment.roles.scenarios is None:
         rows = np.flatnonzero(risk > limit)
         return to_k(part(released.keys, rows, risk[rows]))
     parts = []
-    for one in found.roles.scenarios.each:
-        alone = ScenarioTrial.of(one, release, plan.task.distances, seed=found.config.seed + 1).alone()
-        parts.append(part(one.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
+    for scenario in assessment.roles.scenarios.each:
+        alone = ScenarioTrial.of(scenario, release, plan.task.distances, seed=assessment.config.seed + 1).alone()
+        parts.append(part(scenario.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
     return to_k(joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk))
 
 
-def cell_risk_of(found: Assessment) -> CellRisk:
+def cell_risk_of(assessment: Assessment) -> CellRisk:
     """The risk of the cells of any table of fewer keys: counted in the register of the run, or by a quick model."""
-    config, register = found.config, found.roles.register
+    config, register = assessment.config, assessment.roles.register
 
     def counted(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         assert register is not None
@@ -486,11 +488,11 @@ def cell_risk_of(found: Assessment) -> CellRisk:
 
 
 def without_blanks(
-    found: Assessment, release: Release, alone: AloneAfter, keys: Sequence[str]
+    assessment: Assessment, release: Release, alone: AloneAfter, keys: Sequence[str]
 ) -> tuple[AloneAfter, NDArray[np.bool_]]:
     """What an intruder finds once values are blanked as well, and who is then still alone."""
     blanked = release.blanks
-    released = released_table(found, release.with_blanks(NOTHING_BLANK)).with_coarsenings(())
+    released = released_table(assessment, release.with_blanks(NOTHING_BLANK)).with_coarsenings(())
     fewer, places = released.project(list(keys)), [released.keys.index(key) for key in keys]
     of_keys = {key: of_key for key, of_key in blanked.blanked.items() if key in keys}
     lost = blanked.rows[np.any(list(of_keys.values()), axis=0)] if of_keys else blanked.rows[:0]
@@ -499,8 +501,12 @@ def without_blanks(
     of_rows = {key: of_key[position] for key, of_key in of_keys.items()}
     cells = released.cells[released.cell_of(alone.rows[at])][:, places]
     unique, link, risk = alone.unique.copy(), alone.link.copy(), alone.risk.copy()
-    left, linked = risk_with_blanks(fewer, cells, of_rows, cell_risk_of(found))
-    unique[at], link[at], risk[at] = np.minimum(unique[at], left), np.minimum(link[at], linked), np.minimum(risk[at], left)
+    risk_left, linked = risk_with_blanks(fewer, cells, of_rows, cell_risk_of(assessment))
+    unique[at], link[at], risk[at] = (
+        np.minimum(unique[at], risk_left),
+        np.minimum(link[at], linked),
+        np.minimum(risk[at], risk_left),
+    )
     is_alone = np.ones(len(alone.rows), dtype=bool)
     is_alone[at] = risk_with_blanks(fewer, cells, of_rows, _is_alone)[0] > 0
     return AloneAfter(alone.rows, unique, link, risk), is_alone
@@ -513,15 +519,15 @@ def _is_alone(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.
 
 def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     """The risk that is left once values are blanked as well."""
-    found = release.blanks
+    blanks = release.blanks
     unique, link = after.unique_probability.copy(), after.match_probability.copy()
     moved = (after.swapped_unique.copy(), after.swapped_link.copy(), after.swapped_highest.copy())
     place = {row: position for position, row in enumerate(release.rows.tolist())}
-    for row, risk, links in zip(found.rows.tolist(), found.risk_after.tolist(), found.links_after.tolist(), strict=True):
+    for row, risk, links in zip(blanks.rows.tolist(), blanks.risk_after.tolist(), blanks.links_after.tolist(), strict=True):
         cell = int(release.before.cell_of(row))
         if row in place:
-            for values, left in zip(moved, (risk, links, links), strict=True):
-                values[place[row]] = min(values[place[row]], left)
+            for values, number in zip(moved, (risk, links, links), strict=True):
+                values[place[row]] = min(values[place[row]], number)
         else:
             unique[cell], link[cell] = risk, min(link[cell], links)
     return replace(
@@ -534,7 +540,7 @@ def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     )
 
 
-def told_after_blanks(
+def intruders_after_blanks(
     intruders: tuple[IntruderSummary, ...], release: Release, before: RiskAfter, after: RiskAfter
 ) -> tuple[IntruderSummary, ...]:
     """What intruders find once values are blanked as well; ``before`` is the risk without blanks.
@@ -546,20 +552,20 @@ def told_after_blanks(
         return intruders
     taken = float(before.match_probability.sum() - after.match_probability.sum())
 
-    def told(one: IntruderSummary) -> IntruderSummary:
-        if one.name not in ("nearest", "exact"):
-            return one
-        links = after.expected_correct_matches if one.name == "nearest" else max(0.0, one.after - taken)
-        swapped = float(after.swapped_link.sum()) if one.name == "nearest" else one.swapped
-        low = tuple(min(end, links) for end in one.interval_after[:1])
-        return replace(one, after=links, swapped=swapped, interval_after=(*low, *one.interval_after[1:]))
+    def recounted(intruder: IntruderSummary) -> IntruderSummary:
+        if intruder.name not in ("nearest", "exact"):
+            return intruder
+        links = after.expected_correct_matches if intruder.name == "nearest" else max(0.0, intruder.after - taken)
+        swapped = float(after.swapped_link.sum()) if intruder.name == "nearest" else intruder.swapped
+        low = tuple(min(end, links) for end in intruder.interval_after[:1])
+        return replace(intruder, after=links, swapped=swapped, interval_after=(*low, *intruder.interval_after[1:]))
 
-    return tuple(told(one) for one in intruders)
+    return tuple(recounted(intruder) for intruder in intruders)
 
 
-def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[BlankedTable, ...]:
+def recounted_tables(request: ProtectConfig, assessment: Assessment, release: Release) -> tuple[BlankedTable, ...]:
     """The tables of ``--keep`` in which values were blanked, counted in the original and in the release."""
-    table, blanks = found.table, release.blanks
+    table, blanks = assessment.table, release.blanks
     is_in = table.cell_of_record >= 0
     before = table.cells[table.cell_of_record]
     after = before.copy()
@@ -571,7 +577,7 @@ def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release)
     def codes_of(name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         """Codes before and after, and how many there are; a blank is a code of its own unless values were missing before."""
         if name not in table.vertex_names:
-            codes, (categories,) = found.data.column_codes([name])
+            codes, (categories,) = assessment.data.column_codes([name])
             return codes[:, 0], release.codes_of(name, codes[:, 0], release.rows), categories.n_levels
         vertex = table.vertex_names.index(name)
         key, n_codes = int(table.vertex_key[vertex]), int(table.vertex_levels[vertex])
@@ -581,12 +587,12 @@ def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release)
         return table.map_cells(before, vertex), new, n_codes + (not has_missing)
 
     recounted = []
-    for names in wanted.keep:
+    for names in request.keep:
         keys = {int(table.vertex_key[table.vertex_names.index(name)]) for name in names if name in table.vertex_names}
         n_blank = int(is_blank[:, sorted(keys)].any(axis=1).sum())
         if n_blank:
             old, new, sizes = zip(*(codes_of(name) for name in names), strict=True)
-            both = [np.concatenate([one[is_in], other[is_in]]) for one, other in zip(old, new, strict=True)]
+            both = [np.concatenate([old_codes[is_in], new_codes[is_in]]) for old_codes, new_codes in zip(old, new, strict=True)]
             cells, _, cell = collapse_records(both, sizes)
             counts = [np.bincount(part, minlength=len(cells)) for part in np.split(cell, 2)]
             differing = int((counts[0] != counts[1]).sum())
@@ -594,12 +600,12 @@ def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release)
     return tuple(recounted)
 
 
-def suppression_summary(wanted: ProtectConfig, found: Assessment, release: Release) -> SuppressionSummary | None:
+def suppression_summary(request: ProtectConfig, assessment: Assessment, release: Release) -> SuppressionSummary | None:
     """The blanked values, the keys that were not to be blanked and the kept tables that were counted again; None if not asked for."""
     blanks = release.blanks
     if blanks is NOTHING_BLANK:
         return None
-    stay, tables = must_stay(wanted, found.table), recounted_tables(wanted, found, release)
+    stay, tables = must_stay(request, assessment.table), recounted_tables(request, assessment, release)
     sentences = [str(blanks), *map(str, tables)]
     if stay and len(blanks.unreached):
         may = verb(len(stay), "was", "were")
@@ -607,6 +613,7 @@ def suppression_summary(wanted: ProtectConfig, found: Assessment, release: Relea
     return SuppressionSummary(
         records=len(blanks.rows),
         values=blanks.n_values,
+        k=blanks.k,
         by_key={key: int(of_key.sum()) for key, of_key in blanks.blanked.items()},
         unreached=len(blanks.unreached),
         must_stay=stay,
@@ -659,57 +666,19 @@ def _left_behind(depends: Dependency, why: str) -> LeftBehind:
 
 
 def attributes_after(
-    found: Assessment, release: Release, targets: Sequence[AttributeTarget] = ()
+    assessment: Assessment, release: Release, targets: Sequence[AttributeTarget] = ()
 ) -> tuple[AttributeSummary, ...]:
     """What groups of the released file give away; where limits were asked for, the groups that keep their values."""
     if targets:
         return tuple(target.after for target in targets)
-    each = found.roles.attributes
-    return tuple(_attribute_after(found, release, name, risk.groups_as_read) for name, risk in each.items())
+    each = assessment.roles.attributes
+    return tuple(_attribute_after(assessment, release, name, risk.groups_as_read) for name, risk in each.items())
 
 
-def within_limits(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[Release, tuple[AttributeTarget, ...]]:
-    """The release with sensitive columns blanked in the groups that give more away than was asked for, and what came of it."""
-    if not wanted.limits_attributes:
-        return release, ()
-    limits = AttributeLimits(wanted.l_diversity, wanted.t_closeness, wanted.max_guess_gain)
-    keys = release.codes()
-    inside = np.flatnonzero((keys >= 0).all(axis=1))
-    hidden: dict[str, NDArray[np.int64]] = {}
-    targets = []
-    for name in found.config.sensitive:
-        codes, (categories,) = found.data.column_codes([name])
-        values = release.codes_of(name, codes[:, 0], release.rows)[inside]
-        groups, group = Groups.of_records(release.categories, keys[inside], categories, values)
-        kept = groups_within(groups, limits)
-        has_value = values < _n_known(categories)
-        rows = inside[~kept[group] & has_value]
-        if len(rows):
-            hidden[name] = rows
-        before = attribute_risk(groups)
-        # Without any value left there is nothing to measure.
-        is_any_left = len(rows) < int(has_value.sum())
-        after = attribute_risk(groups.only(kept)) if is_any_left else None
-        targets.append(
-            AttributeTarget(
-                column=name,
-                l_diversity=limits.l_diversity,
-                t_closeness=limits.t_closeness,
-                max_guess_gain=limits.max_guess_gain,
-                met=after is not None and not limits.failing(after).any(),
-                values=int(has_value.sum()),
-                blanked=len(rows),
-                before=before.summary(),
-                after=nothing_given_away(before.summary()) if after is None else after.summary(),
-            )
-        )
-    return release.with_hidden(hidden), tuple(targets)
-
-
-def scenarios_after(found: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:
-    if found.roles.scenarios is None:
+def scenarios_after(assessment: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:
+    if assessment.roles.scenarios is None:
         return ()
-    return tuple(scenario_after(found, one, release, distances) for one in found.roles.scenarios.each)
+    return tuple(scenario_after(assessment, scenario, release, distances) for scenario in assessment.roles.scenarios.each)
 
 
 def most_affected(release: Release) -> tuple[AffectedGroup, ...]:
@@ -718,15 +687,15 @@ def most_affected(release: Release) -> tuple[AffectedGroup, ...]:
     return tuple(sorted(groups, key=lambda group: -group.ratio))
 
 
-def _attribute_after(found: Assessment, release: Release, name: str, groups: Groups) -> AttributeSummary:
+def _attribute_after(assessment: Assessment, release: Release, name: str, groups: Groups) -> AttributeSummary:
     """A sensitive column in the groups of the released file; it stays with its row while keys move or are blanked."""
     changed, table = release.changed, release.before
     values = (
-        found.data.values_at(changed.row, [name])
+        assessment.data.values_at(changed.row, [name])
         if table.record_cell is not None
-        else found.data.drawn_records(table, release.rows, seed=release.seed, columns=[name])[1]
+        else assessment.data.drawn_records(table, release.rows, seed=release.seed, columns=[name])[1]
     )[name]
-    settled = settle(values, found.data.columns[name], decimal_mark=found.data.source.decimal_mark).values
+    settled = settle(values, assessment.data.columns[name], decimal_mark=assessment.data.source.decimal_mark).values
     # A few values alone may look otherwise than the whole column does: as numbers where it holds words, as whole numbers where
     # it holds decimals, as words where all numbers among them are missing. Then their text is that of a level, or they are missing.
     code_of = {level: code for code, level in enumerate(groups.sensitive.levels)}
@@ -738,28 +707,32 @@ def _attribute_after(found: Assessment, release: Release, name: str, groups: Gro
         ],
         dtype=np.int64,
     )
-    wider = replace(groups, keys=release.categories)
-    return attribute_risk(wider.moved(changed.true, changed.released, codes)).summary()
+    groups_released = replace(groups, keys=release.categories)
+    return attribute_risk(groups_released.moved(changed.true, changed.released, codes)).summary()
 
 
-def scenario_after(found: Assessment, scenario: ScenarioRisk, release: Release, distances: Distances) -> ScenarioSummary:
+def scenario_after(assessment: Assessment, scenario: ScenarioRisk, release: Release, distances: Distances) -> ScenarioSummary:
     """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others.
 
     Of a record that lost values, the intruder uses the keys that are left.
     """
-    threshold = found.config.threshold
-    trial = ScenarioTrial.of(scenario, release, distances, seed=found.config.seed + 1)
+    threshold = assessment.config.threshold
+    trial = ScenarioTrial.of(scenario, release, distances, seed=assessment.config.seed + 1)
     after = trial.after()
     n_alone, highest, n_above = after.n_sample_uniques, after.highest, after.n_above(threshold)
     uniques, links = after.expected_population_uniques, after.expected_correct_matches
     if len(release.blanks.rows):
-        left, is_alone = without_blanks(found, release, trial.alone(), scenario.keys)
-        n_alone, highest, n_above = int(is_alone.sum()), float(left.risk.max(initial=0.0)), int((left.risk >= threshold).sum())
-        uniques, links = float(left.unique.sum()), float(left.link[is_alone].sum())
+        residual, is_alone = without_blanks(assessment, release, trial.alone(), scenario.keys)
+        n_alone, highest, n_above = (
+            int(is_alone.sum()),
+            float(residual.risk.max(initial=0.0)),
+            int((residual.risk >= threshold).sum()),
+        )
+        uniques, links = float(residual.unique.sum()), float(residual.link[is_alone].sum())
     recognised = None
     if scenario.family is not None:
         alone = trial.alone()
-        together = scenario.family.rows.members.spread(links_after(found, scenario.family, release).risk_after())
+        together = scenario.family.rows.members.spread(links_after(assessment, scenario.family, release).risk_after())
         np.maximum.at(together, alone.rows, alone.risk)
         highest, n_above, recognised = (
             float(together.max(initial=0.0)),
@@ -788,7 +761,7 @@ LEAST_LISTED = 20
 
 
 def left_at_risk(
-    found: Assessment, plan: SwapPlan, after: RiskAfter, together: NDArray[np.float64] | None = None
+    assessment: Assessment, plan: SwapPlan, after: RiskAfter, together: NDArray[np.float64] | None = None
 ) -> tuple[tuple[RemainingSummary, ...], tuple[RemainingRecord, ...]]:
     """Count the records that stay at or above the run's threshold, by reason, and list the riskiest with their values.
 
@@ -798,18 +771,18 @@ def left_at_risk(
     everyone = np.concatenate([after.unique_probability, after.swapped_highest])
     n_above = max(len(everyone) - LEAST_LISTED, 0)
     least = float(np.partition(everyone, n_above)[n_above]) if len(everyone) else 0.0
-    ordered = remaining_records(plan, after, min(found.config.threshold, least))
+    ordered = remaining_records(plan, after, min(assessment.config.threshold, least))
     if together is not None:
-        ordered = with_families(ordered, plan, together, found.config.threshold)
-    n_at_risk = int((ordered.risk >= found.config.threshold).sum())
-    told = tuple(
+        ordered = with_families(ordered, plan, together, assessment.config.threshold)
+    n_at_risk = int((ordered.risk >= assessment.config.threshold).sum())
+    by_reason = tuple(
         RemainingSummary(reason=reason, remedy=remedy(reason), records=n)
         for reason, n in Counter(ordered.reasons[:n_at_risk]).most_common()
     )
-    return told, _listed(found, plan, ordered, n_at_risk)
+    return by_reason, _listed(assessment, plan, ordered, n_at_risk)
 
 
-def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: int) -> tuple[RemainingRecord, ...]:
+def _listed(assessment: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: int) -> tuple[RemainingRecord, ...]:
     """List single records, riskiest first; for internal use only."""
     n_listed = min(max(n_at_risk, LEAST_LISTED), MOST_LISTED, len(ordered))
     if not n_listed:
@@ -817,9 +790,9 @@ def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: in
     rows, table = ordered.rows[:n_listed], plan.table
     if table.record_cell is None:
         # Use the same draw as the swaps: it decides which of two equal records was swapped.
-        rows = found.data.drawn_records(table, rows, seed=plan.seed)[0]
+        rows = assessment.data.drawn_records(table, rows, seed=plan.seed)[0]
     else:
-        rows = found.data.source.places(rows)
+        rows = assessment.data.source.places(rows)
     names = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.tolist()
     labels = [c.shown for c in table.categories]
     listed = []
@@ -845,20 +818,20 @@ def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: in
 # same values in both releases link them.
 
 
-def held_against(found: Assessment, release: Release) -> ReleasedBefore | None:
+def compared_with_earlier(assessment: Assessment, release: Release) -> ReleasedBefore | None:
     """Compare the new release with the earlier one that the run names; None when it names none."""
-    wanted = found.config.protect
-    if wanted is None or wanted.released is None:
+    request = assessment.config.protect
+    if request is None or request.released is None:
         return None
-    earlier = _earlier(Path(wanted.released), found.data)
-    shared = [name for name in found.data.columns if name in earlier.columns]
-    lacking = [key for key in found.table.keys if key not in shared]
+    earlier = _earlier(Path(request.released), assessment.data)
+    shared = [name for name in assessment.data.columns if name in earlier.columns]
+    lacking = [key for key in assessment.table.keys if key not in shared]
     if lacking:
-        raise BadInput(f"The earlier release in {wanted.released} has no column '{lacking[0]}', so the two cannot be compared.")
+        raise BadInput(f"The earlier release in {request.released} has no column '{lacking[0]}', so the two cannot be compared.")
     old, new, links = [], [], {}
     for name in shared:
-        then, now = _both(found, release, earlier, name)
-        if name in found.table.keys:
+        then, now = _both(assessment, release, earlier, name)
+        if name in assessment.table.keys:
             old.append(then)
             new.append(now)
         if np.array_equal(then, now):
@@ -877,10 +850,10 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
     return earlier
 
 
-def _both(found: Assessment, release: Release, earlier: Microdata, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _both(assessment: Assessment, release: Release, earlier: Microdata, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A column in the earlier and in the new release, coded alike by the text of its values."""
     then, (levels_then,) = earlier.column_codes([name])
-    now, (levels_now,) = found.data.column_codes([name])
+    now, (levels_now,) = assessment.data.column_codes([name])
     after = codes_after(now, [name], release, release.rows, np.arange(len(now)))
     number: dict[Any, int] = {}
     # The last place of the new release is for blanked values, whose code is −1.

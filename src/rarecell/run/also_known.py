@@ -21,7 +21,7 @@ from rarecell.errors import BadInput
 from rarecell.intruder.also_known import links_beyond, tried_beyond, widened
 from rarecell.intruder.links import Links
 from rarecell.intruder.register import Register
-from rarecell.intruder.trial import Found
+from rarecell.intruder.trial import IntruderTrial
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import IntruderSummary, KnownBeyond, SwapSummary
 from rarecell.outcome.words import listed
@@ -39,7 +39,7 @@ from rarecell.table.distance import Distances
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
 
-MOST_LEVELS = 60
+MOST_LEVELS_TRIED = 60
 """A column with more values than this is tried only if it is named: amounts and codes of places are seldom known exactly."""
 
 MOST_TRIED = 10
@@ -96,7 +96,10 @@ class Beside:
         """The table of the original in the keys and these columns."""
         of_keys = self.release.before
         if of_keys.record_cell is None:
-            return wider_table(self.data, names, records=False)
+            wide = wider_table(self.data, names, records=False)
+            # Whether numbers are ordered was decided by the keys alone; further columns are equal or not.
+            order = {c.key: c.is_ordered for c in of_keys.categories}
+            return replace(wide, categories=tuple(replace(c, is_ordered=order.get(c.key, False)) for c in wide.categories))
         cell = of_keys.cell_of_record
         codes = [np.where(cell[:, None] >= 0, of_keys.cells[cell], -1)]
         categories = list(of_keys.categories)
@@ -123,7 +126,7 @@ class Beside:
 
     @property
     def _travelling(self) -> frozenset[str]:
-        return frozenset(one.column for one in self.release.travel.carried)
+        return frozenset(carried.column for carried in self.release.travel.carried)
 
     def people(self, wide: ContingencyTable, names: Sequence[str], *, n_draws: int) -> Register:
         """Everybody by keys and columns: counted in the register if it has the columns, or as far as a model knows."""
@@ -158,10 +161,10 @@ def known_by_name(
         return None
     wide = beside.table(names)
     release, register = beside.widened(wide, names), beside.people(wide, names, n_draws=8)
-    return told_claim(release, register, names, nearest, distances=distances, changed=beside.changed)
+    return claim_by_columns(release, register, names, nearest, distances=distances, changed=beside.changed)
 
 
-def told_claim(
+def claim_by_columns(
     release: Release,
     register: Register,
     names: Sequence[str],
@@ -173,7 +176,7 @@ def told_claim(
     """What somebody finds who holds these columns, with every distance of the family."""
     after = links_beyond(release, register, names, distances=distances, changed=changed)
     before = links_beyond(Release.unchanged(release.before), register, names)
-    told = KnownBeyond(
+    claim = KnownBeyond(
         columns=tuple(names),
         before=before.total,
         after=max(after.total, nearest.after),
@@ -182,14 +185,14 @@ def told_claim(
         named=True,
         counted=register.is_real,
     )
-    return told, _told_intruder(names, before, after)
+    return claim, _intruder_summary(names, before, after)
 
 
-def _told_intruder(names: Sequence[str], before: Links, after: Links) -> IntruderSummary:
-    found = Found(NAME, before, after)
+def _intruder_summary(names: Sequence[str], before: Links, after: Links) -> IntruderSummary:
+    trial = IntruderTrial(NAME, before, after)
     return IntruderSummary(
-        name=found.name,
-        knows=f"{found.knows} {listed([repr(name) for name in names])}",
+        name=trial.name,
+        knows=f"{trial.knows} {listed([repr(name) for name in names])}",
         before=before.total,
         after=after.total,
         swapped=after.of_moved,
@@ -199,7 +202,7 @@ def _told_intruder(names: Sequence[str], before: Links, after: Links) -> Intrude
     )
 
 
-def tried_unasked(beside: Beside, nearest: IntruderSummary, distances: Distances | None = None) -> tuple[KnownBeyond, ...]:
+def trials_unasked(beside: Beside, nearest: IntruderSummary, distances: Distances | None = None) -> tuple[KnownBeyond, ...]:
     """What each further column adds, the worst first, and the worst three together; columns that were named are left out."""
     if beside.release.before.n_cells > MOST_CELLS:
         return ()
@@ -207,13 +210,15 @@ def tried_unasked(beside: Beside, nearest: IntruderSummary, distances: Distances
     names = [
         name
         for name, column in beside.columns.items()
-        if name not in (*beside.names, *config.sensitive) and 1 < len(column.levels) <= MOST_LEVELS
+        if name not in (*beside.names, *config.sensitive) and 1 < len(column.levels) <= MOST_LEVELS_TRIED
     ]
 
     def tried(columns: tuple[str, ...], wide: ContingencyTable) -> KnownBeyond:
         register = beside.people(wide, columns, n_draws=N_DRAWS)
         release = beside.widened(wide, columns)
-        return told_trial(release, register, columns, nearest, distances=distances, changed=beside.changed, seed=config.seed)
+        return trial_of_columns(
+            release, register, columns, nearest, distances=distances, changed=beside.changed, seed=config.seed
+        )
 
     return worst_columns(names, beside.table, tried)
 
@@ -228,14 +233,14 @@ def worst_columns(
     # Whoever is alone with a value can be found by it; columns that single out few records add little.
     alone = {columns: int((table.counts == 1).sum()) for columns, table in tables.items()}
     chosen = sorted(tables, key=lambda columns: -alone[columns])[:MOST_TRIED]
-    worst = sorted((tried(columns, tables[columns]) for columns in chosen), key=lambda one: -one.after)
+    worst = sorted((tried(columns, tables[columns]) for columns in chosen), key=lambda trial: -trial.after)
     if len(worst) > 1:
-        together = tuple(name for one in worst[:TOGETHER] for name in one.columns)
+        together = tuple(name for trial in worst[:TOGETHER] for name in trial.columns)
         worst.append(tried(together, table_of(together)))
     return tuple(worst)
 
 
-def told_trial(
+def trial_of_columns(
     release: Release,
     register: Register,
     columns: tuple[str, ...],
@@ -246,39 +251,44 @@ def told_trial(
     seed: int = 0,
 ) -> KnownBeyond:
     """What some columns add to what the keys alone find, tried quickly."""
-    found = tried_beyond(release, register, columns, distance=nearest.distance, distances=distances, changed=changed, seed=seed)
+    trial = tried_beyond(release, register, columns, distance=nearest.distance, distances=distances, changed=changed, seed=seed)
     return KnownBeyond(
         columns=columns,
-        before=found.before,
+        before=trial.before,
         # Whoever knows more can leave it aside.
-        after=max(found.after, nearest.after),
+        after=max(trial.after, nearest.after),
         nearest=nearest.after,
-        of_alone=found.of_alone,
-        swapped=found.of_moved,
+        of_alone=trial.of_alone,
+        swapped=trial.of_moved,
         counted=register.is_real,
     )
 
 
 def with_beyond(
-    swap: SwapSummary, found: Assessment, release: Release, columns: Columns, treated: Treated, distances: Distances | None = None
+    swap: SwapSummary,
+    assessment: Assessment,
+    release: Release,
+    columns: Columns,
+    treated: Treated,
+    distances: Distances | None = None,
 ) -> SwapSummary:
     """Add to the summary of a release what an intruder finds who knows more than the keys."""
     nearest = swap.intruder("nearest")
     if nearest is None:
         return swap
-    travelling = {one.column for one in release.travel.carried}
+    travelling = {carried.column for carried in release.travel.carried}
     beside = Beside(
-        found.data,
+        assessment.data,
         release,
         {name: column for name, column in columns.items() if name not in treated.dropped},
-        found.config,
-        found.roles.people,
-        frozenset({*travelling, *treated.values, *treated.recodes, *release.hidden}),
-        () if found.config.protect is None else found.config.protect.also_known,
+        assessment.config,
+        assessment.roles.people,
+        frozenset({*travelling, *treated.values, *treated.recodes, *release.hidden, *release.exchanged}),
+        () if assessment.config.protect is None else assessment.config.protect.also_known,
     )
     named = known_by_name(beside, nearest, distances)
-    tried = tried_unasked(beside, nearest, distances)
+    tried = trials_unasked(beside, nearest, distances)
     if named is None:
         return replace(swap, beyond=tried)
-    told, intruder = named
-    return replace(swap, beyond=(told, *tried), intruders=(*swap.intruders, intruder))
+    claim, intruder = named
+    return replace(swap, beyond=(claim, *tried), intruders=(*swap.intruders, intruder))

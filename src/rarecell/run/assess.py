@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import rarecell
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.microdata import Microdata
-from rarecell.data.recoding_text import boundaries, words_for, words_for_bands
+from rarecell.data.recoding_text import boundaries, coding_for, words_for, words_for_bands
 from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.register import Register
 from rarecell.machine.memory import MemoryLimit, gigabytes
@@ -26,7 +26,7 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import (
-    Cells,
+    CellCounts,
     CoarsenedKey,
     Coarser,
     DesignSummary,
@@ -40,7 +40,7 @@ from rarecell.outcome.summary import (
     KeyCostSummary,
     KeyErrorSummary,
     KeySummary,
-    Missing,
+    MissingSummary,
     ModelSummary,
     OtherPopulation,
     RiskByMissing,
@@ -55,7 +55,7 @@ from rarecell.outcome.summary import (
     Vertex,
 )
 from rarecell.outcome.swap import RiskNumbers
-from rarecell.outcome.verdict import family_sentence, judged
+from rarecell.outcome.verdict import early_verdict, family_sentence, first_number, judged
 from rarecell.outcome.words import about_times, number
 from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.release import Release
@@ -67,14 +67,14 @@ from rarecell.risk.interval import RiskInterval, model_error, risk_interval
 from rarecell.risk.missing_values import has_missing_value, matching_anything, register_complete
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
-from rarecell.risk.reliability import Counted, reliability
+from rarecell.risk.reliability import CountedUniques, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
 from rarecell.run.after import concentration_of, groups_of, n_above_threshold, role_columns, together_before
 from rarecell.run.beside_keys import LeakSearch, refuse_leaks, treated_columns
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
-from rarecell.run.households import asked_about, find_families, undeclared_household
-from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_crowds, refuse_unknown_names
+from rarecell.run.households import find_families, household_question, undeclared_household
+from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_crowds, refuse_what_is_missing
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.results import Assessment, Findings
 from rarecell.run.roles import find_doubles, find_roles, side_risk, with_roles
@@ -130,58 +130,78 @@ def assess(
     --------
     >>> import rarecell as rc
     >>> from rarecell import datasets
-    >>> found = rc.assess(datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677)
-    >>> found.summary.risk.sample_uniques
+    >>> assessment = rc.assess(datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677)
+    >>> assessment.summary.risk.sample_uniques
     60
     """
-    config, given = as_config(data, frame, options)
+    config, frames = as_config(data, frame, options)
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
-        found = assessed(config, stages, given)
+    with files.run_folder(out, overwrite, inputs_of(config, frames.data)) as folder:
+        assessment = assessed(config, stages, frames)
         if folder is not None:
-            files.write_assessment(folder, found, found.summary, stages)
-            files.publish(folder, "assess", found, stages)
-    return found
+            files.write_assessment(folder, assessment, assessment.summary, stages)
+            files.publish(folder, "assess", assessment, stages)
+    return assessment
 
 
 # ---------------------------------------------------------------------- the steps
 
 
-def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, wanted: ProtectConfig | None = None) -> Assessment:
-    """Assess a file, step by step; ``wanted`` says what a protection will need to know about the records."""
-    data, table, zeros = _counted(config, stages, frames.data, wanted)
-    chosen, unsafe = _modelled(table, config, stages)
+def assessed(
+    config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, request: ProtectConfig | None = None
+) -> Assessment:
+    """Assess a file, step by step; ``request`` says what a protection will need to know about the records."""
+    data, table, zeros = _counted(config, stages, frames.data, request)
+    model, choice = _modelled(table, config, stages)
     with stages.stage(Stage.RISK):
-        own = models.own_level_risk(table, chosen.risk_model, config)
-        anything = matching_anything(own, chosen.risk_model)
-        complete = register_complete(own, chosen.risk_model) if config.missing == REGISTER_COMPLETE else None
+        own = models.own_level_risk(table, model, config)
+        anything = matching_anything(own, model)
+        complete = register_complete(own, model) if config.missing == REGISTER_COMPLETE else None
         risk = anything if config.missing == MATCHES_ANYTHING else own if complete is None else complete
-        can_swap = swappability(table, chosen.best)
     of_households = _of_households(data, risk)
+    stages.progress.answer(
+        first_number(
+            risk.expected_population_uniques, risk.n_sample_uniques, table.n_records, has_families=of_households is not None
+        )
+    )
     households = None
     if of_households is not None:
         with stages.stage(Stage.FAMILIES):
             households = find_families(data, risk, config, register=frames.register)
     with stages.stage(Stage.ROLES):
-        known = None if households is None else households.known
-        roles = find_roles(data, risk, config, register=frames.register, families=known)
-    judgement = _judged(data, risk, chosen, config, stages, of_households=of_households, by_missing=(own, anything, complete))
-    undeclared = undeclared_household(data, config, risk)
-    found = Findings(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, households, undeclared)
-    summary = judged(of_findings(found, judgement), config.profile)
-    riskiest = _explained(chosen.best, risk, unsafe)
-    return Assessment(**vars(found), riskiest=riskiest, summary=summary, seconds=stages.seconds)
+        known_families = None if households is None else households.known
+        roles = find_roles(data, risk, config, register=frames.register, families=known_families)
+    choice, judgement = _judged(
+        data, risk, model, choice, config, stages, of_households=of_households, by_missing=(own, anything, complete)
+    )
+    undeclared = undeclared_household(data, config)
+    can_swap = swappability(table, choice.best)
+    findings = Findings(config, data, table, zeros, choice, risk, can_swap, roles, households, undeclared)
+    summary = judged(of_findings(findings, judgement), config.profile)
+    if request is None:
+        # What a protection finds is another verdict, and it goes on.
+        stages.progress.answer(early_verdict(summary), is_verdict=True)
+    advice = _advised(findings, stages)
+    summary = judged(with_advice(summary, findings, advice), config.profile)
+    riskiest = _explained(choice.best, risk, advice.unsafe)
+    return Assessment(**vars(findings), unsafe=advice.unsafe, riskiest=riskiest, summary=summary, seconds=stages.seconds)
+
+
+def keys_left_out(config: RunConfig) -> tuple[str, ...]:
+    """Keys that the released file lacks."""
+    return () if config.protect is None else tuple(key for key in config.protect.leave_out if key not in config.keys)
 
 
 def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
-    """The risk of the file before its keys were recoded, under a model of the run's kind; None if they were not."""
+    """The risk of the file before keys were recoded or left out, under a model of the run's kind; None if they were not."""
     as_read = {key: coding.as_read for key, coding in data.coding.items()}
-    if as_read == data.coding:
+    left_out = keys_left_out(config)
+    if as_read == data.coding and not left_out:
         return None
-    unchanged = replace(config, recode={}, coding={})
+    unchanged = replace(config, recode={}, coding={}, keys=(*data.keys, *left_out))
     came = Microdata(
         data.source,
-        keys=data.keys,
+        keys=unchanged.keys,
         weight=data.weight,
         geography=data.geography,
         strata=data.strata,
@@ -200,28 +220,28 @@ def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
 
 
 def _counted(
-    config: RunConfig, stages: Stages, frame: Frame, wanted: ProtectConfig | None
+    config: RunConfig, stages: Stages, frame: Frame, request: ProtectConfig | None
 ) -> tuple[Microdata, ContingencyTable, StructuralZeros]:
     """The table of the keys at the resolutions that models may use, and the combinations in it that look impossible."""
     with stages.stage(Stage.READING):
-        needs_records = swaps.needs_records(config, wanted)
-        data = read(config, frame, numbered=needs_records or (wanted is not None and bool(config.analysis)))
+        needs_records = swaps.needs_records(config, request)
+        data = read(config, frame, numbered=needs_records or (request is not None and bool(config.analysis)))
         data.source.watch()
         limit = MemoryLimit.of(config.memory)
-        if needs_records or wanted is not None:
-            swaps.refuse_without_positions(data, wanted, limit if needs_records else None)
-        if wanted is not None:
-            refuse_unknown_names(data, config, wanted)
+        if needs_records or request is not None:
+            swaps.refuse_without_positions(data, request, limit if needs_records else None)
+        if request is not None:
+            refuse_what_is_missing(data, config, request)
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
         refuse_continuous_keys(data, table)
         refuse_crowds(data, config)
-        limit.check(models.size_of(table, has_swaps=wanted is not None))
-        if wanted is not None and data.recodes:
+        limit.check(models.size_of(table, has_swaps=request is not None))
+        if request is not None and data.recodes:
             # Before anything that takes long: what a recoding conceals may stand in another column.
-            treated = treated_columns(data, wanted.treat, seed=swaps.seed_of(config, wanted))
+            treated = treated_columns(data, request.treat, seed=swaps.seed_of(config, request))
             searched = LeakSearch.of(data, table, treated)
-            refuse_leaks(searched.of_recodings, wanted.accept_leak, searched)
+            refuse_leaks(searched.of_recodings, request.accept_leak, searched)
     with stages.stage(Stage.RESOLUTIONS):
         table = with_design_weights(data, table, config)
         table = models.with_resolutions(table, config.resolution)
@@ -231,65 +251,76 @@ def _counted(
     return data, table, zeros
 
 
-def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tuple[ModelChoice, UnsafeCombinations]:
-    chosen, unsafe = stages.together(
-        Stage.MODELS,
-        {
-            Stage.SEARCH: lambda progress: models.choose_models(table, config, progress=progress),
-            Stage.UNSAFE: lambda _: unsafe_combinations(table),
-        },
-        shown=Stage.SEARCH,
-    )
-    return chosen, unsafe
+def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tuple[CellModel, ModelChoice | None]:
+    """The model that the risk comes from, and the best single one if the risk is built on that."""
+    with stages.stage(Stage.MODELS):
+        if config.model in models.FROM_BEST:
+            choice = models.choose_models(table, config, progress=stages.progress)
+            return choice.risk_model, choice
+        return models.risk_model(table, config, progress=stages.progress), None
 
 
 def _judged(
     data: Microdata,
     risk: RecordRisk,
-    chosen: ModelChoice,
+    model: CellModel,
+    choice: ModelChoice | None,
     config: RunConfig,
     stages: Stages,
     *,
     of_households: NDArray[np.float64] | None,
     by_missing: tuple[RecordRisk, RecordRisk, RecordRisk | None],
-) -> Judgement:
-    """Compute the interval, checks of fit, other estimators and the cost of each key, side by side."""
+) -> tuple[ModelChoice, Judgement]:
+    """Search for the best single model, unless there is a ``choice``, and compute the interval and the checks of fit, side by side."""
     table = risk.table
-
-    def checks(_: Progress) -> tuple[FitDiagnostics, tuple[UniquesEstimate, ...], tuple[EstimatorDetail, ...]]:
-        fit = fit_diagnostics(
-            table,
-            chosen.risk_model,
-            population=risk.population,
-            refit=lambda part: models.refitted(part, config),
-            seed=config.seed,
-        )
-        estimates = population_uniques(table.size_indices, population=risk.population)
-        return fit, tuple(estimates), models.model_estimates(table, chosen, risk, config)
-
-    def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
-        return key_costs(
-            table,
-            lambda changed: models.quick_uniques(changed, config),
-            baseline=risk.expected_population_uniques,
-            part=models.part_for_comparisons(table, config),
-            progress=progress,
-        )
-
-    (fit, estimates, of_models), costs, interval = stages.together(
+    choice, fit, interval = stages.together(
         Stage.JUDGEMENT,
         {
-            Stage.CHECKS: checks,
-            Stage.KEY_COSTS: costs_of_keys,
-            Stage.INTERVAL: lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
+            Stage.SEARCH: lambda progress: choice or models.with_best(model, config, progress=progress),
+            Stage.CHECKS: lambda _: fit_diagnostics(
+                table, model, population=risk.population, refit=lambda part: models.refitted(part, config), seed=config.seed
+            ),
+            Stage.INTERVAL: lambda _: risk_interval(risk, model, seed=config.seed),
         },
+        shown=Stage.SEARCH,
     )
     estimate = risk.expected_population_uniques, risk.expected_correct_matches
     interval = interval.widened(model_error(risk, fit), estimate)
     doubles = find_doubles(data, risk, seed=config.seed)
     effect = design_effect(risk, data.record_weights() if table.record_cell is not None else None)
-    with_errors = _with_key_errors(risk, chosen.risk_model, config)
-    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles, of_households, by_missing, with_errors)
+    with_errors = _with_key_errors(risk, model, config)
+    return choice, Judgement(fit, interval, effect, doubles, of_households, by_missing, with_errors)
+
+
+def _advised(findings: Findings, stages: Stages) -> Advice:
+    """Compute what each key costs and what other estimators say, side by side, and the combinations that single records out."""
+    table, risk, config = findings.table, findings.risk, findings.config
+
+    def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
+        return key_costs(
+            table,
+            lambda changed: models.quick_uniques(changed, config),
+            coarsenings=_coarser_releases(findings.data, table),
+            baseline=risk.expected_population_uniques,
+            part=models.part_for_comparisons(table, config),
+            progress=progress,
+        )
+
+    def estimates(progress: Progress) -> tuple[EstimatorDetail, ...]:
+        of_sizes = of_estimates(population_uniques(table.size_indices, population=risk.population))
+        return (*models.model_estimates(table, findings.choice, risk, config, progress=progress), *of_sizes)
+
+    return Advice(
+        *stages.advice(
+            Stage.ADVICE,
+            {
+                Stage.KEY_COSTS: costs_of_keys,
+                # The risk file has a column of these, so they are computed whoever waits for them.
+                Stage.UNSAFE: lambda _: unsafe_combinations(table),
+                Stage.ESTIMATORS: estimates,
+            },
+        )
+    )
 
 
 def _with_key_errors(risk: RecordRisk, model: CellModel, config: RunConfig) -> KeyErrorSummary | None:
@@ -320,15 +351,15 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
     return tuple(
         RiskyRecord(
             # A table of counts only numbers its records; their positions are found when the risk file is written.
-            record=None if table.record_cell is None else int(one.record),
-            values={c.key: c.shown[code] for c, code in zip(table.categories, table.cells[one.cell], strict=True)},
-            cell_probability=one.cell_probability,
-            unique_probability=one.unique_probability,
-            match_probability=one.match_probability,
-            why=tuple(reason.sentence for reason in one.reasons),
-            unsafe_combinations=tuple(tuple(names) for names in unsafe.of_cell(one.cell)),
+            record=None if table.record_cell is None else int(explained.record),
+            values={c.key: c.shown[code] for c, code in zip(table.categories, table.cells[explained.cell], strict=True)},
+            cell_probability=explained.cell_probability,
+            unique_probability=explained.unique_probability,
+            match_probability=explained.match_probability,
+            why=tuple(reason.sentence for reason in explained.reasons),
+            unsafe_combinations=tuple(tuple(names) for names in unsafe.of_cell(explained.cell)),
         )
-        for one in explain_records(risk, model, risk.riskiest(N_LISTED))
+        for explained in explain_records(risk, model, risk.riskiest(N_LISTED))
     )
 
 
@@ -347,7 +378,7 @@ def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | N
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """How far the risk can be trusted, how much each key contributes to it, and what missing values and households add.
+    """How far the risk can be trusted, and what missing values and households add.
 
     ``of_households`` has the risk that a member of each household is recognised. ``by_missing`` has the risk with missing values as
     levels of their own, with missing values matching every level, and, where the run asks for it, for an intruder with a complete
@@ -355,9 +386,6 @@ class Judgement:
     """
 
     fit: FitDiagnostics
-    estimates: tuple[UniquesEstimate, ...]
-    of_models: tuple[EstimatorDetail, ...]
-    costs: tuple[KeyCost, ...]
     interval: RiskInterval
     design: DesignEffect | None
     doubles: tuple[Doubles, ...]
@@ -366,57 +394,100 @@ class Judgement:
     key_errors: KeyErrorSummary | None = None
 
 
+@dataclass(frozen=True)
+class Advice:
+    """What a verdict does not need: what each key costs and what other estimators say, unless nobody waited for it.
+
+    ``unsafe`` are the smallest combinations that single records out.
+    """
+
+    costs: tuple[KeyCost, ...] | None
+    unsafe: UnsafeCombinations
+    estimators: tuple[EstimatorDetail, ...] | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing because the run was ended after its verdict."""
+        missing = [
+            *(["what each key costs"] if self.costs is None else []),
+            *(["what other estimators say"] if self.estimators is None else []),
+        ]
+        return (f"The run was ended after its verdict, so it does not say {' or '.join(missing)}.",) if missing else ()
+
+
 # How do the findings of a run become its summary?
 
 
-def of_findings(found: Findings, judgement: Judgement) -> RunSummary:
+def of_findings(findings: Findings, judgement: Judgement) -> RunSummary:
     """Build the summary of an assessment; :func:`rarecell.outcome.verdict.judged` puts its verdict into words."""
-    table, risk, data = found.table, found.risk, found.data
-    lines = [_of_missing_values(found), *data.summary_lines()[1:]]
-    together = together_before(found.known_families, _known_risk(found))
+    table, risk, data = findings.table, findings.risk, findings.data
+    lines = [_of_missing_values(findings), *data.summary_lines()[1:]]
+    together = together_before(findings.known_families, _known_risk(findings))
     return RunSummary(
         rarecell=rarecell.__version__,
         records=table.n_records,
         population=round(risk.population),
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
-        missing=of_missing(found, judgement),
-        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found), *_question(found)),
+        missing=of_missing(findings, judgement),
+        notes=(
+            *lines[:1],
+            *lines[2:],
+            *risk.notes,
+            *ignored_options(findings),
+            *_of_family_notes(findings),
+            *_question(findings),
+        ),
         labels={name: column.label for name, column in data.columns.items() if column.label},
         keys=of_keys(table, data),
-        cells=Cells(
+        cells=CellCounts(
             formal=table.n_formal_cells,
             occupied=table.n_cells,
             size_indices={str(size): n for size, n in table.size_indices.items()},
         ),
-        structure=of_structure(found.zeros),
-        model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
-        risk=with_roles(of_risk(found, judgement), found.roles, risk),
-        paper=paper_table(found.choice, found.risk, found.config),
-        as_it_came=_as_it_came(data, found.config),
-        groups=groups_of(risk, columns=role_columns(data, found.config, risk), together=(together, None)),
+        structure=of_structure(findings.zeros),
+        model=of_model(findings.choice.best, criterion=findings.config.criterion, search=findings.choice.search_summary()),
+        risk=with_roles(of_risk(findings, judgement), findings.roles, risk),
+        paper=paper_table(findings.choice, findings.risk, findings.config),
+        as_it_came=_as_it_came(data, findings.config),
+        left_out=keys_left_out(findings.config),
+        groups=groups_of(risk, columns=role_columns(data, findings.config, risk), together=(together, None)),
         concentration=concentration_of(risk.unique_probability[risk.sample_count == 1] if together is None else together),
     )
 
 
-def _of_missing_values(found: Findings) -> str:
+def with_advice(summary: RunSummary, findings: Findings, advice: Advice) -> RunSummary:
+    """The same summary with what each key costs, other estimators, and the combinations that single records out."""
+    estimators = advice.estimators or ()
+    risk = replace(
+        summary.risk,
+        estimators={estimator.name: estimator.expected_population_uniques for estimator in estimators},
+        estimator_details=estimators,
+        key_costs=of_costs(advice.costs or (), findings.table, recoded=tuple(findings.data.recodes)),
+        unsafe_combinations=commonest_unsafe(advice.unsafe),
+        key_contributions={key: float(share) for key, share in advice.unsafe.key_contributions.items()},
+    )
+    return replace(summary, risk=risk, notes=(*summary.notes, *advice.notes))
+
+
+def _of_missing_values(findings: Findings) -> str:
     """The treatment of missing values, which a reader must know first."""
-    first = found.data.summary_lines()[0]
-    lacking = ", ".join(f"{key} {number(n)}" for key, n in found.data.n_missing.items() if n)
-    if found.config.missing not in (MATCHES_ANYTHING, REGISTER_COMPLETE) or not lacking:
+    first = findings.data.summary_lines()[0]
+    lacking = ", ".join(f"{key} {number(n)}" for key, n in findings.data.n_missing.items() if n)
+    if findings.config.missing not in (MATCHES_ANYTHING, REGISTER_COMPLETE) or not lacking:
         return first
-    if found.config.missing == REGISTER_COMPLETE:
-        return f"Missing key values are taken as known to an intruder with a complete register: {lacking}."
-    return f"Missing key values are compatible with every value: {lacking}."
+    if findings.config.missing == REGISTER_COMPLETE:
+        return f"MissingSummary key values are taken as known to an intruder with a complete register: {lacking}."
+    return f"MissingSummary key values are compatible with every value: {lacking}."
 
 
-def of_missing(found: Findings, judgement: Judgement) -> Missing:
+def of_missing(findings: Findings, judgement: Judgement) -> MissingSummary:
     """What missing values mean for the risk, under both readings."""
-    records = {key: n for key, n in found.data.n_missing.items() if n}
-    policy, threshold = found.config.missing, found.config.threshold
+    records = {key: n for key, n in findings.data.n_missing.items() if n}
+    policy, threshold = findings.config.missing, findings.config.threshold
     own, anything, complete = judgement.by_missing
     if own is anything:
-        return Missing(policy=policy, records=records)
+        return MissingSummary(policy=policy, records=records)
     is_only_so = (own.unique_probability >= threshold) & (anything.unique_probability < threshold)
     n_less, only = int(is_only_so.sum()), int((is_only_so & has_missing_value(own.table)).sum())
 
@@ -428,39 +499,41 @@ def of_missing(found: Findings, judgement: Judgement) -> Missing:
             records_above_threshold=int((risk.unique_probability[risk.sample_count == 1] >= threshold).sum()),
         )
 
-    told = [numbers_of(own), numbers_of(anything)]
-    return Missing(
+    by_reading = [numbers_of(own), numbers_of(anything)]
+    return MissingSummary(
         policy=policy,
         records=records,
-        own_level=told[0],
-        matches_anything=told[1],
+        own_level=by_reading[0],
+        matches_anything=by_reading[1],
         register_complete=None if complete is None else numbers_of(complete),
         risky_only_by_missing=only,
         sentence=(
-            f"For an intruder who does not know who failed to answer, {number(told[1].expected_population_uniques, 1)} records instead of "
-            f"{number(told[0].expected_population_uniques, 1)} are expected to be unique in the population, and {number(n_less)} fewer reach "
+            f"For an intruder who does not know who failed to answer, {number(by_reading[1].expected_population_uniques, 1)} records instead of "
+            f"{number(by_reading[0].expected_population_uniques, 1)} are expected to be unique in the population, and {number(n_less)} fewer reach "
             f"the threshold: {number(only)} that lack an answer themselves, and {number(n_less - only)} that others who lack one could be."
         ),
     )
 
 
-def ignored_options(found: Findings) -> list[str]:
+def ignored_options(findings: Findings) -> list[str]:
     """Options that the chosen model does not use, in sentences."""
-    config, search = found.config, found.choice.found
-    said = []
-    if found.risk.posterior is not None and config.form != "multinomial":
-        said.append(
+    config, search = findings.config, findings.choice.search
+    sentences = []
+    if findings.risk.posterior is not None and config.form != "multinomial":
+        sentences.append(
             f"The form '{config.form}' has no effect: the model '{config.model}' knows how sure it is of each probability, and "
             "the law of the unseen units follows from that."
         )
     if search is not None and search.method != "local" and config.restarts != RunConfig.restarts:
-        said.append(f"The {number(config.restarts)} restarts have no effect: the search was {search.method}, which starts once.")
+        sentences.append(
+            f"The {number(config.restarts)} restarts have no effect: the search was {search.method}, which starts once."
+        )
     if config.cliques and config.model not in ("single", "hierarchical"):
-        said.append(
+        sentences.append(
             f"The model that was named has no effect on the risk, which comes from the model '{config.model}'; swaps keep its tables. "
             "Give --model single for its risk."
         )
-    return said
+    return sentences
 
 
 def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
@@ -488,11 +561,11 @@ def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
 
 def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> Structure:
     """Combinations that look impossible and keys that determine others, with evidence for a person to judge."""
-    strongest = sorted(zeros.combinations, key=lambda one: -(one.expected or 0.0))
+    strongest = sorted(zeros.combinations, key=lambda combination: -(combination.expected or 0.0))
     return Structure(
         combinations=len(zeros.combinations),
         dependencies=tuple(rule.evidence for rule in zeros.dependencies),
-        strongest=tuple(one.evidence for one in strongest[:n_listed]),
+        strongest=tuple(combination.evidence for combination in strongest[:n_listed]),
         sets_not_searched=len(zeros.not_searched),
     )
 
@@ -519,12 +592,11 @@ def of_model(model: DecomposableModel, *, criterion: str, search: SearchSummary)
     )
 
 
-def of_risk(found: Findings, judgement: Judgement) -> RiskSummary:
+def of_risk(findings: Findings, judgement: Judgement) -> RiskSummary:
     """The file-level numbers, the distribution of record risk, and how far both can be trusted."""
-    risk, table = found.risk, found.table
+    risk, table = findings.risk, findings.table
     probability = risk.unique_probability[risk.sample_count == 1]
-    threshold = found.config.threshold
-    details = (*judgement.of_models, *of_estimates(judgement.estimates))
+    threshold = findings.config.threshold
     return RiskSummary(
         sample_uniques=risk.n_sample_uniques,
         expected_population_uniques=risk.expected_population_uniques,
@@ -534,34 +606,29 @@ def of_risk(found: Findings, judgement: Judgement) -> RiskSummary:
         interval_basis=judgement.interval.basis,
         model_error=judgement.interval.model_error,
         highest=float(probability.max(initial=0.0)),
-        highest_match=_highest_match(found),
+        highest_match=_highest_match(findings),
         threshold=threshold,
         records_above_threshold=int((probability >= threshold).sum()),
         records_near_threshold=None if risk.standard_error is None else int(risk.is_uncertain(threshold).sum()),
         histogram=of_histogram(probability),
         cell_probability_decades={str(decade): n for decade, n in risk.decades().items()},
-        model=found.config.model,
-        model_describe=found.choice.risk_model.describe(),
-        swappable_uniques=int(found.swappability.is_swappable[risk.sample_count == 1].sum()),
-        estimators={one.name: one.expected_population_uniques for one in details},
-        estimator_details=details,
+        model=findings.config.model,
+        model_describe=findings.choice.risk_model.describe(),
+        swappable_uniques=int(findings.swappability.is_swappable[risk.sample_count == 1].sum()),
         diagnostics=of_fit(judgement.fit),
         k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
-        key_costs=of_costs(judgement.costs, table, recoded=tuple(found.data.recodes)),
-        unsafe_combinations=commonest_unsafe(found.unsafe),
-        key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         other_populations=of_other_populations(risk),
         key_errors=judgement.key_errors,
-        fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
+        fixed_records=int(table.counts[findings.swappability.fixed_cells].sum()),
         household=None if judgement.of_households is None else of_households(judgement.of_households, threshold),
-        families=of_families(found),
+        families=of_families(findings),
         design=of_design(judgement.design),
         reliability=reliability(
             risk,
             judgement.fit,
             judgement.design,
             judgement.doubles,
-            _register_counts(found, judgement.interval),
+            _register_counts(findings, judgement.interval),
             judgement.interval,
         ),
     )
@@ -571,14 +638,14 @@ def of_other_populations(risk: RecordRisk) -> tuple[OtherPopulation, ...]:
     """The risk if the population were half or twice as large: its size is often known less well than the file."""
     if risk.population <= risk.table.n_records:
         return ()
-    others = [risk.if_population_were(factor) for factor in (0.5, 2.0)]
+    risks = [risk.if_population_were(factor) for factor in (0.5, 2.0)]
     return tuple(
         OtherPopulation(
             population=other.population,
             expected_population_uniques=other.expected_population_uniques,
             expected_correct_matches=other.expected_correct_matches,
         )
-        for other in others
+        for other in risks
     )
 
 
@@ -590,16 +657,16 @@ def of_design(effect: DesignEffect | None) -> DesignSummary | None:
     )
 
 
-def _highest_match(found: Findings) -> float:
+def _highest_match(findings: Findings) -> float:
     """The highest chance that a match with a record is right: counted, where there is a register."""
-    if found.roles.register is not None:
-        return float((1.0 / found.roles.register.population_count).max(initial=0.0))
-    return float(found.risk.match_probability.max(initial=0.0))
+    if findings.roles.register is not None:
+        return float((1.0 / findings.roles.register.population_count).max(initial=0.0))
+    return float(findings.risk.match_probability.max(initial=0.0))
 
 
-def _register_counts(found: Findings, interval: RiskInterval) -> Counted | None:
-    register = found.roles.register
-    return None if register is None else Counted(register.population_uniques, interval.population_uniques)
+def _register_counts(findings: Findings, interval: RiskInterval) -> CountedUniques | None:
+    register = findings.roles.register
+    return None if register is None else CountedUniques(register.population_uniques, interval.population_uniques)
 
 
 def of_histogram(probability: NDArray[np.float64]) -> Histogram:
@@ -617,29 +684,29 @@ def of_households(probability: NDArray[np.float64], threshold: float) -> Househo
     )
 
 
-def _question(found: Findings) -> tuple[str, ...]:
-    return () if found.undeclared is None else (asked_about(found.undeclared),)
+def _question(findings: Findings) -> tuple[str, ...]:
+    return () if findings.undeclared is None else (household_question(findings.undeclared),)
 
 
-def _of_family_notes(found: Findings) -> tuple[str, ...]:
+def _of_family_notes(findings: Findings) -> tuple[str, ...]:
     """How households became rows, or why they did not; and what it means that nobody is taken to know them."""
-    if found.households is None:
+    if findings.households is None:
         return ()
     unknown = (
         "Nobody is taken to know who lives with whom (--households-known no), so only persons are judged. That assumes that the "
         "released file has neither a household number nor rows or values that put a household together again.",
     )
-    said_no = found.config.households_known == "no"
-    return (*found.households.notes, *(unknown if said_no and found.families is not None else ()))
+    said_no = findings.config.households_known == "no"
+    return (*findings.households.notes, *(unknown if said_no and findings.families is not None else ()))
 
 
-def of_families(found: Findings) -> FamilySummary | None:
+def of_families(findings: Findings) -> FamilySummary | None:
     """The risk of households as records."""
-    families = found.families
+    families = findings.families
     if families is None:
         return None
-    risk, threshold, size = families.risk, found.config.threshold, families.size
-    together = families.larger(_known_risk(found).per_record()["unique_probability"])
+    risk, threshold, size = families.risk, findings.config.threshold, families.size
+    together = families.larger(_known_risk(findings).per_record()["unique_probability"])
     at_risk = (families.unique_probability >= threshold) & families.is_alone
     low, high = families.interval.population_uniques
     register = None
@@ -664,7 +731,7 @@ def of_families(found: Findings) -> FamilySummary | None:
         above_threshold=int(at_risk.sum()),
         records_above_threshold=n_above_threshold(together, threshold),
         expected_records=float(together.sum()),
-        known=found.config.households_known == "yes",
+        known=findings.config.households_known == "yes",
         places=families.rows.layout.n_places,
         ordered_by=families.rows.layout.placed_by,
         reliability=families.reliability,
@@ -673,9 +740,9 @@ def of_families(found: Findings) -> FamilySummary | None:
     return replace(summary, sentence=family_sentence(summary))
 
 
-def _known_risk(found: Findings) -> RecordRisk:
-    register = found.roles.register
-    return found.risk if register is None else register.risk(found.risk)
+def _known_risk(findings: Findings) -> RecordRisk:
+    register = findings.roles.register
+    return findings.risk if register is None else register.risk(findings.risk)
 
 
 def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail, ...]:
@@ -692,16 +759,30 @@ def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail,
     )
 
 
+def _coarser_releases(data: Microdata, table: ContingencyTable) -> tuple[Coarsening, ...]:
+    """How each key could be released: in the bands and the user's groups of the model, and in groups of levels that are alike.
+
+    A model groups levels by what it has to predict. People who read a released file need groups that are alike in every column.
+    """
+    categories = {c.key: c for c in table.categories}
+    offered = [c for c in table.coarsenings if not c.is_learned or coding_for(categories[c.key], c).groups is None]
+    grouped = [c for c in table.coarsenings if c not in offered]
+    if not grouped:
+        return tuple(offered)
+    likeness = data.likeness(table)
+    offered += [alike for c in grouped if (alike := likeness[c.key].like(c)) is not None]
+    return tuple(offered)
+
+
 def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequence[str] = ()) -> tuple[KeyCostSummary, ...]:
     """The cost of each key: τ1 without it and at each coarser resolution, with the option that releases it that way.
 
     The option replaces the recoding of a key that is already ``recoded``. It can do so for bands of numbers; others get none.
     """
-    made = []
-    named = {coarsening.name: coarsening for coarsening in table.coarsenings}
+    summaries = []
     for key, of_key in groupby(costs, key=lambda cost: cost.key):
         steps = list(of_key)
-        made.append(
+        summaries.append(
             KeyCostSummary(
                 key=key,
                 without=next((step.expected_population_uniques for step in steps if step.resolution == LEFT_OUT), None),
@@ -709,8 +790,8 @@ def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequ
                     CoarsenedKey(
                         name=step.resolution,
                         levels=step.n_levels,
-                        recode=_recode_option(table, named.get(step.resolution), is_recoded=key in recoded),
-                        groups=_groups(table, named.get(step.resolution)),
+                        recode=_recode_option(table, step.coarsening, is_recoded=key in recoded),
+                        groups=_groups(table, step.coarsening),
                         sample_uniques=step.n_sample_uniques,
                         expected_population_uniques=step.expected_population_uniques,
                     )
@@ -719,7 +800,7 @@ def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequ
                 ),
             )
         )
-    return tuple(made)
+    return tuple(summaries)
 
 
 def _recode_option(table: ContingencyTable, coarsening: Coarsening | None, *, is_recoded: bool) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,31 +21,33 @@ from numpy.typing import NDArray
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
-from rarecell.errors import BadInput, UnknownColumns
+from rarecell.errors import BadInput, RarecellError, UnknownColumns
 from rarecell.intruder.consistency import consistency
 from rarecell.intruder.household import HouseholdLinks, household_links, household_release
 from rarecell.intruder.key_errors import EVERY_KEY, KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.trial import Found, try_intruders
+from rarecell.intruder.shadow import Learned, learned
+from rarecell.intruder.trial import IntruderTrial, try_intruders
 from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.backoff import fit_backoff
-from rarecell.outcome.showing import Shown
+from rarecell.outcome.plain import Shown
 from rarecell.outcome.swap import AttackSummary, ConsistencySummary, IntruderSummary, KnownBeyond
-from rarecell.outcome.unpaired import ColumnGivenAway, UnpairedAttack, UnpairedMeasures
-from rarecell.outcome.words import about_times, counted, number
+from rarecell.outcome.synthesis import ColumnGivenAway, UnpairedAttack, UnpairedMeasures
+from rarecell.outcome.words import about_times, counted, listed, number
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.release import Release
 from rarecell.risk.families import why_incomplete
 from rarecell.risk.records import record_risk
 from rarecell.run import models
-from rarecell.run.also_known import MOST_LEVELS, told_claim, told_trial, worst_columns
-from rarecell.run.beside_keys import leaks_between, told_leaks
-from rarecell.run.config import ERRORS_OF_A_REGISTER
+from rarecell.run.also_known import MOST_LEVELS_TRIED, claim_by_columns, trial_of_columns, worst_columns
+from rarecell.run.beside_keys import leak_summaries, leaks_between
+from rarecell.run.config import ERRORS_OF_A_REGISTER, FRAME, RunConfig
 from rarecell.run.households import guessed_members, put_together
 from rarecell.run.inputs import refuse_not_beside
-from rarecell.run.swaps import told_intruder
+from rarecell.run.protect import protect
+from rarecell.run.swaps import intruder_summary
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.household_rows import Members, find_layout
@@ -63,32 +66,32 @@ class Attack(Shown):
     ----------
     summary : AttackSummary
         The numbers, without any record.
-    found : tuple of Found
+    trials : tuple of IntruderTrial
         The links of each intruder before and after.
     """
 
     summary: AttackSummary
-    found: tuple[Found, ...] = field(repr=False)
+    trials: tuple[IntruderTrial, ...] = field(repr=False)
 
     def likeliest(self, n: int = 20) -> list[tuple[int, float]]:
         """The records that the nearest intruder links with the highest probability, by row number; for internal use."""
-        links = next(one.after for one in self.found if one.name == "nearest")
+        links = next(trial.after for trial in self.trials if trial.name == "nearest")
         order = np.argsort(-links.link, kind="stable")[:n]
         return [(int(links.row[place]), float(links.link[place])) for place in order if links.link[place] > 0.0]
 
     def per_record(self, intruder: str = "nearest") -> NDArray[np.float64]:
         """The probability that this intruder links each record to the right person; 0 where it makes no claim."""
-        links = next(one.after for one in self.found if one.name == intruder)
+        links = next(trial.after for trial in self.trials if trial.name == intruder)
         probability = np.zeros(self.summary.records)
-        known = links.row >= 0
-        probability[links.row[known]] = links.link[known]
+        is_known = links.row >= 0
+        probability[links.row[is_known]] = links.link[is_known]
         return probability
 
     def __str__(self) -> str:
         return self.summary.sentence
 
     def __repr__(self) -> str:
-        nearest = next(one for one in self.summary.intruders if one.name == "nearest")
+        nearest = next(intruder for intruder in self.summary.intruders if intruder.name == "nearest")
         return f"Attack({self.summary.records:,} records, nearest intruder right {nearest.after:,.1f} times, {nearest.before:,.1f} before)"
 
 
@@ -107,6 +110,7 @@ def attack(
     sheet: str | None = None,
     decimal: str | None = None,
     key_error: float | Mapping[str, float] | None = None,
+    made_by: str | Path | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Attack:
@@ -137,8 +141,11 @@ def attack(
     key_error : float or mapping of str to float, optional
         Share of the values that differ between the original and an intruder's register, of every key or by key. Only without
         ``register``, which has its errors already; links by equal values and to the nearest person then allow for them.
+    made_by : path, optional
+        Folder of the run that protected the file; by default the folder that holds ``released``, if it is one. With a register, samples of it
+        are protected with the options of that run, and an intruder is tried who has learned from these.
     seed : int, optional
-        Seed of the model's draws.
+        Seed of the model's draws, and of the samples.
     progress : Progress, optional
         Receives progress reports.
 
@@ -164,6 +171,8 @@ def attack(
         )
     if key_error and register is not None:
         raise BadInput(ERRORS_OF_A_REGISTER)
+    if made_by is not None and register is None:
+        raise BadInput("Trial runs take samples of a register of the population; give one, or leave out the folder of the run.")
     shares = key_error if isinstance(key_error, Mapping) else {EVERY_KEY: key_error or 0.0}
     shares_of_keys(shares, list(keys))
     progress.start("reading", 3)
@@ -174,19 +183,24 @@ def attack(
         # Whoever holds the file sees who lives with whom, too.
         published = Microdata(published.source, keys, id=id, household=household, settings=settings)
     before, after = paired_tables(data, published, id)
-    given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)
+    given_away = leak_summaries(
+        leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None
+    )
     people = None if register is None else Microdata(register, keys).table()
     progress.done()
     files = align(before, after, people)
     weights = data.record_weights()
     release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
-    known = _register(files, release, population, seed, progress)
-    found = try_intruders(release, known, key_error=shares, seed=seed)
+    everybody = _register(files, release, population, seed, progress)
+    taught, why_untaught = _taught(released, made_by, data, register, seed, progress)
+    trials = try_intruders(release, everybody, key_error=shares, taught=taught, seed=seed)
     if files.recoded:
         # The original has the finer levels, and an intruder who holds it looks at these.
-        found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), shares, progress)
-    size = known.known.table.n_records if known.risk is None else known.risk.population
-    summary = replace(_told(files, release, found, float(size)), leaks=given_away)
+        trials = _with_original_as_it_is(trials, align(before, before, people), (population, weights, seed), shares, progress)
+    size = everybody.known.table.n_records if everybody.risk is None else everybody.risk.population
+    summary = replace(_attack_summary(files, release, trials, float(size)), leaks=given_away)
+    if why_untaught:
+        summary = replace(summary, sentence=f"{summary.sentence} {why_untaught}")
     summary = _with_beyond(summary, (data, published), (before, after), (register, population, seed), also_known)
     if household is not None and not set(data.household_columns) <= set(published.columns):
         # Without the number nobody knows the households of the released file; what can be put together of them is said instead.
@@ -195,16 +209,68 @@ def attack(
         household = None
     of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
     if of_families is None:
-        return Attack(summary, found)
-    families = Found("household", of_families.before, of_families.after)
-    told = replace(
-        told_intruder(families),
+        return Attack(summary, trials)
+    families = IntruderTrial("household", of_families.before, of_families.after)
+    household_intruder = replace(
+        intruder_summary(families),
         persons_before=of_families.persons_before,
         persons_after=of_families.persons_after,
         persons_certain=of_families.persons_certain,
         highest=of_families.after.highest,
     )
-    return Attack(replace(summary, intruders=(*summary.intruders, told)), (*found, families))
+    return Attack(replace(summary, intruders=(*summary.intruders, household_intruder)), (*trials, families))
+
+
+N_TRIALS = 2
+"""Number of samples of the register that are protected for an intruder to learn from."""
+
+
+def _taught(
+    released: Frame, made_by: str | Path | None, data: Microdata, register: Frame, seed: int, progress: Progress
+) -> tuple[Learned | None, str]:
+    """What trial runs with the options of the run that made a file teach; or None, and why there are none if they were asked for.
+
+    The samples are as large as the file, and drawn from the register with equal chances.
+    """
+    folder = Path(made_by) if made_by is not None else Path(released).parent if isinstance(released, str | Path) else None
+    if register is None or folder is None or not (folder / "run.toml").is_file():
+        if made_by is not None:
+            raise BadInput(f"{made_by} has no run.toml, so it is not the folder of a run.")
+        return None, ""
+    config = RunConfig.read(folder / "run.toml")
+    why = ""
+    if config.protect is None:
+        why = "it protected nothing"
+    elif config.household is not None and config.households_known != "no":
+        why = "it protected whole households"
+    elif not set(config.keys) <= set(data.keys):
+        why = f"it has keys that this attack has not: {listed([key for key in config.keys if key not in data.keys])}"
+    people = Microdata(register, data.keys)
+    if not why and people.n_records <= data.n_records:
+        why = "the register is no larger than the file"
+    if why:
+        return None, f"There were no trial runs with the options of {folder}, because {why}."
+    names = [name for name in people.columns if name in data.columns]
+    everybody, runs = _read(people, names), list[tuple[Release, ContingencyTable]]()
+    try:
+        for trial in range(N_TRIALS):
+            rng = np.random.default_rng([seed, trial, 41])
+            sample = everybody.take(np.sort(rng.choice(everybody.num_rows, data.n_records, replace=False)))
+            done = protect(_on_trial(config, trial), frame=sample, progress=progress)
+            before, after = (Microdata(frame, data.keys).table(records=True) for frame in (sample, done.frame))
+            files = align(before, after, people.table())
+            assert files.register is not None
+            runs.append((Release.of_codes(files.original, files.released, files.categories), files.register))
+    except RarecellError as error:
+        return None, f"There were no trial runs with the options of {folder}: {error}"
+    return learned(runs), ""
+
+
+def _on_trial(config: RunConfig, trial: int) -> RunConfig:
+    """The options of a run on a sample of somebody else, with another seed."""
+    assert config.protect is not None
+    seeded = replace(config.protect, swap_seed=None, released=None)
+    return replace(config, input=FRAME, id=None, seed=config.seed + 1 + trial, protect=seeded)
 
 
 def _with_beyond(
@@ -233,13 +299,13 @@ def _with_beyond(
     beside = _Beside.of(data, published, names, tables, rows)
     weights = data.record_weights()
     there = () if register is None else Microdata(register, data.keys).columns
-    nearest = next(one for one in summary.intruders if one.name == "nearest")
+    nearest = next(each for each in summary.intruders if each.name == "nearest")
 
     def people(columns: Sequence[str], n_orders: int | None) -> tuple[Release, Register, frozenset[str]]:
-        known = None
+        people_table = None
         if register is not None and all(name in there for name in columns):
-            known = Microdata(register, [*data.keys, *columns]).table()
-        files = align(beside.table(0, columns), beside.table(1, columns), known)
+            people_table = Microdata(register, [*data.keys, *columns]).table()
+        files = align(beside.table(0, columns), beside.table(1, columns), people_table)
         release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
         size = summary.population if population is None and weights is None else population
         everybody = _register(files, release, size, seed, SILENT, n_orders=n_orders)
@@ -247,16 +313,16 @@ def _with_beyond(
 
     def tried(columns: tuple[str, ...], _: ContingencyTable) -> KnownBeyond:
         release, everybody, changed = people(columns, 1)
-        return told_trial(release, everybody, columns, nearest, changed=changed, seed=seed)
+        return trial_of_columns(release, everybody, columns, nearest, changed=changed, seed=seed)
 
-    told: tuple[KnownBeyond, ...] = ()
+    claims: tuple[KnownBeyond, ...] = ()
     if also_known:
         release, everybody, changed = people(also_known, None)
-        claim, intruder = told_claim(release, everybody, also_known, nearest, changed=changed)
-        told, summary = (claim,), replace(summary, intruders=(*summary.intruders, intruder))
-    few = [name for name in names if name not in also_known and 1 < beside.n_levels(name) <= MOST_LEVELS]
-    tried_ones = worst_columns(few, lambda columns: beside.table(0, columns), tried)
-    return replace(summary, beyond=(*told, *tried_ones), consistency=beside.consistency(seed))
+        claim, intruder = claim_by_columns(release, everybody, also_known, nearest, changed=changed)
+        claims, summary = (claim,), replace(summary, intruders=(*summary.intruders, intruder))
+    few = [name for name in names if name not in also_known and 1 < beside.n_levels(name) <= MOST_LEVELS_TRIED]
+    trials = worst_columns(few, lambda columns: beside.table(0, columns), tried)
+    return replace(summary, beyond=(*claims, *trials), consistency=beside.consistency(seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,15 +342,16 @@ class _Beside:
         tables: tuple[ContingencyTable, ContingencyTable],
         rows: NDArray[np.int64] | None,
     ) -> _Beside:
-        one, of_one = data.column_codes(list(names))
-        shown, of_other = published.column_codes(list(names))
-        other = shown
+        before, levels_before = data.column_codes(list(names))
+        shown, levels_after = published.column_codes(list(names))
+        after = shown
         if rows is not None:
-            other = np.full((data.n_records, len(names)), -1, dtype=np.int32)
-            other[rows] = shown
-        codes = {name: (np.ascontiguousarray(one[:, k]), np.ascontiguousarray(other[:, k])) for k, name in enumerate(names)}
+            after = np.full((data.n_records, len(names)), -1, dtype=np.int32)
+            after[rows] = shown
+        codes = {name: (np.ascontiguousarray(before[:, k]), np.ascontiguousarray(after[:, k])) for k, name in enumerate(names)}
         unordered = {
-            name: (replace(of_one[k], is_ordered=False), replace(of_other[k], is_ordered=False)) for k, name in enumerate(names)
+            name: (replace(levels_before[k], is_ordered=False), replace(levels_after[k], is_ordered=False))
+            for k, name in enumerate(names)
         }
         return cls(tables, codes, unordered)
 
@@ -301,7 +368,7 @@ class _Beside:
 
     def consistency(self, seed: int) -> ConsistencySummary | None:
         """How well rows whose keys were changed are told from others by how strange they look; None if none was changed."""
-        few = [name for name in self.codes if 1 < self.n_levels(name) <= MOST_LEVELS]
+        few = [name for name in self.codes if 1 < self.n_levels(name) <= MOST_LEVELS_TRIED]
         files = align(self.table(0, few), self.table(1, few))
         n_keys = len(self.tables[0].keys)
         here = (files.original >= 0).all(axis=1) & (files.released >= 0).all(axis=1)
@@ -331,13 +398,13 @@ def _unlinked(data: Microdata, published: Microdata, files: Aligned, at: NDArray
     codes, categories = published.column_codes(names)
     columns = {c.key: codes[order[released], k] for k, c in enumerate(categories)}
     home, keys = household[released], files.released[released]
-    told = put_together(columns, frozenset(data.keys), home).sentence
+    by_values = put_together(columns, frozenset(data.keys), home).sentence
     beside, n_several = stand_together(home[np.argsort(order[released], kind="stable")])
     by_order = (
         f"The rows of {number(beside)} of {number(n_several)} households of two or more stand together in the released file."
     )
     guessed = guessed_members(columns, home, keys, files.categories)
-    return " ".join(filter(None, [told, by_order, guessed.sentence]))
+    return " ".join(filter(None, [by_values, by_order, guessed.sentence]))
 
 
 def stand_together(home: NDArray[np.integer]) -> tuple[int, int]:
@@ -365,15 +432,15 @@ def _families(
     household = data.household_codes()
     assert household is not None
     lacks = np.unique(household[(files.original < 0).any(axis=1) | (files.released < 0).any(axis=1)])
-    kept = ~np.isin(household, lacks)
-    codes, released, household = files.original[kept], files.released[kept], household[kept]
+    is_whole = ~np.isin(household, lacks)
+    codes, released, household = files.original[is_whole], files.released[is_whole], household[is_whole]
     plain = Members.of(codes, household)
     incomplete = why_incomplete(codes, files.categories, plain, fraction=len(codes) / max(population, 1.0))
     if not (plain.size > 1).any() or incomplete is not None:
         return None
     layout = find_layout(codes, files.categories, household)
     rows = layout.rows(codes, household)
-    known = None
+    homes_of_register = None
     if register is not None:
         people = Microdata(register, data.keys, household=data.household)
         of_people, categories = people.column_codes(data.keys)
@@ -384,13 +451,13 @@ def _families(
         if (of_people < 0).any():
             # A recoded key has other levels than the register, and nobody says which belong together.
             return None
-        known = Register.counted(layout.rows(of_people.astype(np.int32), homes).table)
+        homes_of_register = Register.counted(layout.rows(of_people.astype(np.int32), homes).table)
     else:
         table = models.with_resolutions(rows.table, "multi")
         model = fit_backoff(table, seed=seed, progress=progress)
         n_households = max(population * rows.members.n_households / len(codes), float(rows.members.n_households))
-        known = Register.modelled(record_risk(table, model, population=n_households), model, seed=seed)
-    return household_links(rows, household_release(rows, released), known)
+        homes_of_register = Register.modelled(record_risk(table, model, population=n_households), model, seed=seed)
+    return household_links(rows, household_release(rows, released), homes_of_register)
 
 
 def _register(
@@ -406,12 +473,12 @@ def _register(
 
 
 def _with_original_as_it_is(
-    found: tuple[Found, ...],
+    trials: tuple[IntruderTrial, ...],
     files: Aligned,
     design: tuple[float | None, NDArray[np.float64] | None, int],
     key_error: Mapping[str, float],
     progress: Progress,
-) -> tuple[Found, ...]:
+) -> tuple[IntruderTrial, ...]:
     """The same, with what is found before taken from the original in its own levels."""
     population, weights, seed = design
     original = Release.of_codes(files.original, files.original, files.categories, weights=weights)
@@ -422,12 +489,12 @@ def _with_original_as_it_is(
     if shares is not None:
         with_errors = links_with_errors(original, register, KeyErrors(original.before, shares), seed=seed)
         before |= {links.name: links for links in with_errors}
-    return tuple(replace(one, before=before.get(one.name, exact)) for one in found)
+    return tuple(replace(trial, before=before.get(trial.name, exact)) for trial in trials)
 
 
-def _told(files: Aligned, release: Release, found: tuple[Found, ...], population: float) -> AttackSummary:
+def _attack_summary(files: Aligned, release: Release, trials: tuple[IntruderTrial, ...], population: float) -> AttackSummary:
     unique = int((release.after.counts == 1).sum())
-    intruders = tuple(told_intruder(one) for one in found)
+    intruders = tuple(intruder_summary(trial) for trial in trials)
     return AttackSummary(
         records=len(files.original),
         changed=len(release.rows),
@@ -451,7 +518,7 @@ def _not_in_register(files: Aligned, release: Release) -> int:
 
 
 def _sentence(files: Aligned, release: Release, intruders: Sequence[IntruderSummary], at_random: float) -> str:
-    nearest = next(one for one in intruders if one.name == "nearest")
+    nearest = next(intruder for intruder in intruders if intruder.name == "nearest")
     basis = "is" if files.register is not None else "is expected to be"
     apart = "Apart from recoded keys, " if files.recoded else ""
     return (
@@ -519,12 +586,12 @@ class _Shared:
             if not all(number is None or isinstance(number, float) for number in numbers):
                 return 0.0
             values.append(np.array(numbers, dtype=np.float64)[codes])
-        known = ~np.isnan(values).any(axis=0)
-        one, other = (_ranks(of_file[known]) for of_file in values)
-        if known.sum() <= FEWEST_COMPARED or min(np.ptp(one), np.ptp(other)) == 0.0:
+        has_both = ~np.isnan(values).any(axis=0)
+        before, after = (_ranks(of_file[has_both]) for of_file in values)
+        if has_both.sum() <= FEWEST_COMPARED or min(np.ptp(before), np.ptp(after)) == 0.0:
             return 0.0
-        correlation = np.mean((one - one.mean()) * (other - other.mean())) / (np.std(one) * np.std(other))
-        return float(abs(correlation) * np.sqrt(known.sum() - 1))
+        correlation = np.mean((before - before.mean()) * (after - after.mean())) / (np.std(before) * np.std(after))
+        return float(abs(correlation) * np.sqrt(has_both.sum() - 1))
 
     def _repeats(self, released: NDArray[np.int32]) -> float:
         """Sum of squares of the numbers of rows with each pair of values."""
@@ -547,9 +614,9 @@ def paired_tables(original: Microdata, released: Microdata, id_column: str | Non
         return before, after
     assert after.record_cell is not None
     rows = rows_of_released(original, released, id_column)
-    found = np.full(original.n_records, -1, dtype=np.int64)
-    found[rows] = after.record_cell
-    return before, replace(after, record_cell=found)
+    record_cell = np.full(original.n_records, -1, dtype=np.int64)
+    record_cell[rows] = after.record_cell
+    return before, replace(after, record_cell=record_cell)
 
 
 def rows_of_released(original: Microdata, released: Microdata, id_column: str) -> NDArray[np.int64]:
@@ -592,7 +659,7 @@ def _refuse_other_order(original: Microdata, released: Microdata) -> None:
     shared = dict(zip(names, _columns_of(original, released, names, rows), strict=True))
     names_of_records = {name: column for name, column in shared.items() if name not in original.keys and column.identifies}
     if names_of_records:
-        name, column = max(names_of_records.items(), key=lambda one: one[1].agreement)
+        name, column = max(names_of_records.items(), key=lambda named: named[1].agreement)
         if column.agreement < 0.5:
             raise _other_order(original, released, f"'{name}' has the same values in both files, but in other rows")
         return
@@ -611,9 +678,9 @@ def _other_order(original: Microdata, released: Microdata, why: str) -> BadInput
 def _columns_of(original: Microdata, released: Microdata, names: Sequence[str], rows: NDArray[np.int64]) -> list[_Shared]:
     if not names:
         return []
-    (one, of_one), (other, of_other) = (data.column_codes(list(names), rows) for data in (original, released))
+    (before, levels_before), (after, levels_after) = (data.column_codes(list(names), rows) for data in (original, released))
     return [
-        _Shared((of_one[k], of_other[k]), (np.ascontiguousarray(one[:, k]), np.ascontiguousarray(other[:, k])))
+        _Shared((levels_before[k], levels_after[k]), (np.ascontiguousarray(before[:, k]), np.ascontiguousarray(after[:, k])))
         for k in range(len(names))
     ]
 
@@ -668,9 +735,9 @@ def attack_unpaired(
     >>> attack_unpaired(people, original=people, keys=["town", "job"]).unique_exact_matches
     0.0
     """
-    given = {"released": released, "original": original, **({} if control is None else {"control": control})}
+    frames = {"released": released, "original": original, **({} if control is None else {"control": control})}
     settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
-    parts = {name: Microdata(frame, keys=list(keys), settings=settings) for name, frame in given.items()}
+    parts = {name: Microdata(frame, keys=list(keys), settings=settings) for name, frame in frames.items()}
     shared = [name for name in parts["original"].columns if all(name in part.columns for part in parts.values())]
     names = list(columns) or shared
     unknown = [name for name in (*names, *keys) if name not in shared]
@@ -713,8 +780,10 @@ def _coded_alike(tables: dict[str, pa.Table], names: Sequence[str]) -> UnpairedF
     return UnpairedFiles(categories, of_part["original"], of_part["released"], of_part.get("control", codes[:0]))
 
 
-def measured(files: UnpairedFiles, keys: Sequence[str], rng: np.random.Generator) -> UnpairedMeasures:
-    """Try every attack on a file, and on the original as if it were released."""
+def measured(
+    files: UnpairedFiles, keys: Sequence[str], rng: np.random.Generator, *, inferred: Sequence[str] | None = None
+) -> UnpairedMeasures:
+    """Try every attack on a file, and on the original as if it were released; ``inferred`` columns, or all, are guessed."""
     copies = files.copies(rng, keys)
     return UnpairedMeasures(
         people=len(files.original),
@@ -722,22 +791,22 @@ def measured(files: UnpairedFiles, keys: Sequence[str], rng: np.random.Generator
         unique_exact_matches=copies.unique_exact_matches,
         replicated_uniques=copies.replicated_uniques,
         nearer_to_people=None if math.isnan(copies.nearer_to_people) else copies.nearer_to_people,
-        attacks=tuple(_attacks(files, rng)) if len(files.control) else (),
+        attacks=tuple(_attacks(files, rng, files.names if inferred is None else inferred)) if len(files.control) else (),
         columns=tuple(_given_away(files, keys, name) for name in files.names if name not in keys),
     )
 
 
 def _given_away(files: UnpairedFiles, keys: Sequence[str], name: str) -> ColumnGivenAway:
-    found = files.attribution(keys, name)
-    return ColumnGivenAway(column=name, disco=found.disco, tcap=None if math.isnan(found.tcap) else found.tcap)
+    attribution = files.attribution(keys, name)
+    return ColumnGivenAway(column=name, disco=attribution.disco, tcap=None if math.isnan(attribution.tcap) else attribution.tcap)
 
 
-def _attacks(released: UnpairedFiles, rng: np.random.Generator) -> list[UnpairedAttack]:
+def _attacks(released: UnpairedFiles, rng: np.random.Generator, inferred: Sequence[str]) -> list[UnpairedAttack]:
     original = UnpairedFiles(released.categories, released.original, released.original, released.control)
     tried = [
         (released.singling_out(rng), original.singling_out(rng)),
         (released.linkability(rng), original.linkability(rng)),
-        *((released.inference(rng, name), original.inference(rng, name)) for name in released.names),
+        *((released.inference(rng, name), original.inference(rng, name)) for name in inferred),
     ]
     return [
         UnpairedAttack(

@@ -32,7 +32,7 @@ from rarecell.data.treatment_text import (
     PRAM,
     ROUND,
     TOP,
-    Step,
+    TreatmentStep,
     parse_treatments,
 )
 from rarecell.data.whole_file import Integers, OrderedColumn, WholeFile, ordered_codes, read_columns
@@ -59,7 +59,8 @@ Floats = NDArray[np.float64]
 class Treated:
     """New values for every record of some columns, levels for others, and columns that are not released.
 
-    ``before`` and ``after`` have the columns as codes in the order of their values, for whoever looks at the whole file.
+    ``before`` and ``after`` have the columns as codes in the order of their values, for whoever looks at the whole file. ``words`` says
+    what was done to columns that --treat does not name.
     """
 
     values: Mapping[str, pa.Array] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Treated:
     dropped: frozenset[str] = frozenset()
     before: Mapping[str, OrderedColumn] = field(default_factory=dict)
     after: Mapping[str, OrderedColumn] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changes(self) -> Changes:
@@ -89,7 +91,7 @@ def check_treatments(data: Microdata, words: Mapping[str, str]) -> None:
             raise BadInput(f"'{name}' is a key. Say how it is to be released with --recode; --treat is for other columns.")
         if name in data.id_columns:
             raise BadInput(f"'{name}' names the record; a handover leaves it out. Leave it out of --treat.")
-        if name in data.household_columns and steps.get(name, (Step(DROP),))[0].kind != DROP:
+        if name in data.household_columns and steps.get(name, (TreatmentStep(DROP),))[0].kind != DROP:
             raise BadInput(f"'{name}' names the household; it can only be dropped, which unlinks the members in the release.")
     if not data.source.keeps_rows and any(step.kind != DROP for of_column in steps.values() for step in of_column):
         raise BadInput(
@@ -117,8 +119,8 @@ def treated_columns(data: Microdata, words: Mapping[str, str], *, seed: int) -> 
             continue
         names = list(dict.fromkeys([name, *(other for step in steps for other in step.together)]))
         encoded = dict(zip(names, data.source.encode(names).columns, strict=True))
-        for one, column in encoded.items():
-            before[one] = ordered_codes(column, data.columns[one], decimal_mark=data.source.decimal_mark)
+        for member, column in encoded.items():
+            before[member] = ordered_codes(column, data.columns[member], decimal_mark=data.source.decimal_mark)
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
         if steps[0].kind == LEVELS:
             assert steps[0].coding is not None
@@ -134,10 +136,23 @@ def treated_columns(data: Microdata, words: Mapping[str, str], *, seed: int) -> 
     return Treated(values, recodes, frozenset(dropped), before, after)
 
 
+def with_values(data: Microdata, treated: Treated, name: str, values: pa.Array, words: str) -> Treated:
+    """The same with new values of one more column of numbers."""
+    (encoded,) = data.source.encode([name]).columns
+    before = ordered_codes(encoded, data.columns[name], decimal_mark=data.source.decimal_mark)
+    return replace(
+        treated,
+        values={**treated.values, name: values},
+        before={**treated.before, name: before},
+        after={**treated.after, **_after(data, {}, {name: values}, {})},
+        words={**treated.words, name: words},
+    )
+
+
 def _after(
     data: Microdata, before: Mapping[str, OrderedColumn], values: Mapping[str, pa.Array], recodes: Recodes
 ) -> dict[str, OrderedColumn]:
-    found = {
+    after = {
         name: ordered_codes(unified([code_chunk(array)]), data.columns[name], decimal_mark=data.source.decimal_mark)
         for name, array in values.items()
     }
@@ -145,8 +160,8 @@ def _after(
         level_of = np.append(written.level_of_value, -1)
         encoded = data.source.encode([name]).columns[0]
         # Recodes list the distinct values in the order in which the source encodes them.
-        found[name] = OrderedColumn(name, level_of[encoded.codes].astype(np.int32), max(1, len(written.levels)))
-    return found
+        after[name] = OrderedColumn(name, level_of[encoded.codes].astype(np.int32), max(1, len(written.levels)))
+    return after
 
 
 def _levels(data: Microdata, name: str, encoded: EncodedColumn, coding: Coding) -> WrittenLevels:
@@ -173,12 +188,16 @@ def _coarse_dates(encoded: EncodedColumn, column: Column, before: OrderedColumn,
     if pa.types.is_temporal(values.type):
         coarse = pc.floor_temporal(values, unit=unit).cast(values.type)
         return coarse.take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))
-    found = [None if value in (None, "") else coarse_date(value, name, unit) for value in values.to_pylist()]
-    return pa.array(found, pa.string()).take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))
+    dates = [None if value in (None, "") else coarse_date(value, name, unit) for value in values.to_pylist()]
+    return pa.array(dates, pa.string()).take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))
 
 
 def _numbers(
-    data: Microdata, names: list[str], before: Mapping[str, OrderedColumn], steps: tuple[Step, ...], rng: np.random.Generator
+    data: Microdata,
+    names: list[str],
+    before: Mapping[str, OrderedColumn],
+    steps: tuple[TreatmentStep, ...],
+    rng: np.random.Generator,
 ) -> dict[str, pa.Array]:
     """Columns of numbers after some steps; the first is the one that was named, the others go along in groups."""
     for name in names:
@@ -211,46 +230,50 @@ def _plain_numbers(values: Floats, before: OrderedColumn, more: int) -> pa.Array
     """Numbers with as many decimals as the column had, or a few more where they are means; whole ones as such."""
     assert before.numbers is not None
     digits = next((d for d in range(7) if np.allclose(before.numbers, np.round(before.numbers, d), rtol=0, atol=1e-9)), 7)
-    found = np.round(values, digits + more)
-    is_missing = np.isnan(found)
-    if (found[~is_missing] == np.rint(found[~is_missing])).all() and digits == 0:
-        return pa.array(np.where(is_missing, 0, found).astype(np.int64), mask=is_missing)
-    return pa.array(found, mask=is_missing)
+    rounded = np.round(values, digits + more)
+    is_missing = np.isnan(rounded)
+    if (rounded[~is_missing] == np.rint(rounded[~is_missing])).all() and digits == 0:
+        return pa.array(np.where(is_missing, 0, rounded).astype(np.int64), mask=is_missing)
+    return pa.array(rounded, mask=is_missing)
 
 
 # ---------------------------------------------------------------------- what it costs and protects
 
 
-def told_treatments(
+def treatment_summaries(
     data: Microdata, table: ContingencyTable, words: Mapping[str, str], treated: Treated
 ) -> tuple[TreatmentSummary, ...]:
     """For each treated column, what it cost and what it protects."""
     weights = data.record_weights() if data.weight is not None else None
     cell = table.record_cell
-    found = []
+    summaries = []
     for name in (*treated.values, *treated.recodes):
-        group = next((one for one, text in words.items() if one == name or name in _together(text, one)), name)
-        one, other = treated.before[name], treated.after[name]
-        changed = int((_comparable(one) != _comparable(other)).sum()) if name in treated.values else int((one.codes >= 0).sum())
-        base = TreatmentSummary(column=name, words=words[group], records=changed)
-        if name in treated.values and one.numbers is not None and other.numbers is not None and not one.is_date:
-            base = _with_numbers(base, one.values, other.values, weights, table, cell)
-        found.append(base)
-    found = _linked_together(found, treated, cell)
-    found += [TreatmentSummary(column=name, words=words[name], records=data.n_records) for name in sorted(treated.dropped)]
-    return tuple(found)
+        group = next((column for column, text in words.items() if column == name or name in _together(text, column)), name)
+        said = treated.words.get(name) or words[group]
+        before, after = treated.before[name], treated.after[name]
+        is_treated = name in treated.values
+        changed = int((_comparable(before) != _comparable(after)).sum()) if is_treated else int((before.codes >= 0).sum())
+        base = TreatmentSummary(column=name, words=said, records=changed)
+        if is_treated and before.numbers is not None and after.numbers is not None and not before.is_date:
+            base = _with_numbers(base, before.values, after.values, weights, table, cell)
+        summaries.append(base)
+    summaries = _linked_together(summaries, treated, cell)
+    summaries += [TreatmentSummary(column=name, words=words[name], records=data.n_records) for name in sorted(treated.dropped)]
+    return tuple(summaries)
 
 
-def _linked_together(told: list[TreatmentSummary], treated: Treated, cell: NDArray[np.int64] | None) -> list[TreatmentSummary]:
+def _linked_together(
+    summaries: list[TreatmentSummary], treated: Treated, cell: NDArray[np.int64] | None
+) -> list[TreatmentSummary]:
     """With what somebody finds who compares all treated columns of numbers at once, where there are several."""
-    names = [summary.column for summary in told if summary.linked_after is not None]
+    names = [summary.column for summary in summaries if summary.linked_after is not None]
     if len(names) < 2:
-        return told
+        return summaries
     before, after = (np.stack([of[name].values for name in names], axis=1) for of in (treated.before, treated.after))
     was, now = linked_share(before, before, cell), linked_share(before, after, cell)
     return [
         replace(summary, linked_together_before=was, linked_together_after=now) if summary.column in names else summary
-        for summary in told
+        for summary in summaries
     ]
 
 
@@ -270,7 +293,7 @@ def _with_numbers(
     table: ContingencyTable,
     cell: NDArray[np.int64] | None,
 ) -> TreatmentSummary:
-    one, other = Moments.of(before, weights), Moments.of(after, weights)
+    moments_before, moments_after = Moments.of(before, weights), Moments.of(after, weights)
     key, was, now = "", None, None
     if cell is not None:
         codes = [np.where(cell >= 0, table.cells[cell, k], -1) for k in range(table.n_keys)]
@@ -281,20 +304,20 @@ def _with_numbers(
     with_keys = None if cell is None else (linked_share(columns[0], columns[0], cell), linked_share(*columns, cell))
     alone = linked_share(columns[0], columns[0]), linked_share(*columns)
     sentence = (
-        f"'{base.column}' ({base.words}): the mean went from {number(one.mean)} to {number(other.mean)}, the standard deviation from "
-        f"{number(one.spread)} to {number(other.spread)}; {percent(alone[1])} of the records are nearest to their own original, "
+        f"'{base.column}' ({base.words}): the mean went from {number(moments_before.mean)} to {number(moments_after.mean)}, the standard deviation from "
+        f"{number(moments_before.spread)} to {number(moments_after.spread)}; {percent(alone[1])} of the records are nearest to their own original, "
         f"{percent(alone[0])} before."
     )
     return TreatmentSummary(
         column=base.column,
         words=base.words,
         records=base.records,
-        mean_before=one.mean,
-        mean_after=other.mean,
-        spread_before=one.spread,
-        spread_after=other.spread,
-        quantiles_before=one.quantiles,
-        quantiles_after=other.quantiles,
+        mean_before=moments_before.mean,
+        mean_after=moments_after.mean,
+        spread_before=moments_before.spread,
+        spread_after=moments_after.spread,
+        quantiles_before=moments_before.quantiles,
+        quantiles_after=moments_after.quantiles,
         key=key,
         correlation_before=was,
         correlation_after=now,
@@ -306,7 +329,7 @@ def _with_numbers(
     )
 
 
-MOST_TOLD = 30
+MOST_LEAKS = 30
 """Number of leaks that are reported."""
 
 
@@ -347,7 +370,7 @@ class LeakSearch:
 
     def _columns(self) -> list[OrderedColumn]:
         """Every column of the release; a recoded key as it is released."""
-        found = []
+        columns = []
         for name in released_names(self.data):
             if name in self.treated.dropped:
                 continue
@@ -357,8 +380,8 @@ class LeakSearch:
             if name in self.data.recodes:
                 n_levels = self.table.categories[self.table.keys.index(name)].n_levels
                 column = OrderedColumn(name, self._shown(name), n_levels)
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
     @property
     def _households(self) -> tuple[str, Integers] | None:
@@ -386,16 +409,16 @@ class LeakSearch:
         ``travels`` has the keys that each travelling column moves with. Other keys are left out: swaps keep the tables of keys
         that have to do with each other.
         """
-        others = [column for column in self._columns() if column.name not in self.table.keys]
-        found: list[Leak] = []
+        beside = [column for column in self._columns() if column.name not in self.table.keys]
+        leaks_found: list[Leak] = []
         for by, numbers in ((SWAPPED, moved), (BLANKED, blanked)):
             for key, n in numbers.items():
                 if n:
                     values = self._shown(key)
-                    one = Concealed(key, by, values, np.where(values >= 0, 0, -1), n, None)
-                    stays = [column for column in others if key not in travels.get(column.name, ())]
-                    found += leaks([one], stays, households=self._households)
-        return tuple(found)
+                    concealed = Concealed(key, by, values, np.where(values >= 0, 0, -1), n, None)
+                    stays = [column for column in beside if key not in travels.get(column.name, ())]
+                    leaks_found += leaks([concealed], stays, households=self._households)
+        return tuple(leaks_found)
 
     def derived_recoding(self, leak: Leak) -> str | None:
         """How to recode a column so that it shows no more of a recoded key than the key does, in words; None if no bands do it."""
@@ -410,9 +433,9 @@ class LeakSearch:
 def derived_edges(column: OrderedColumn, shown: NDArray[np.int32], *, most: int = 60) -> str | None:
     """The edges at which a column of whole numbers passes from one shown level to the next, as ``edges 1940 1945``."""
     assert column.numbers is not None
-    known = (column.codes >= 0) & (shown >= 0)
+    has_both = (column.codes >= 0) & (shown >= 0)
     n_shown = int(shown.max(initial=0)) + 1
-    joint = np.bincount(column.codes[known].astype(np.int64) * n_shown + shown[known], minlength=column.n_levels * n_shown)
+    joint = np.bincount(column.codes[has_both].astype(np.int64) * n_shown + shown[has_both], minlength=column.n_levels * n_shown)
     of_value = joint.reshape(column.n_levels, n_shown)
     there = np.flatnonzero(of_value.sum(axis=1))
     if len(there) < 2:
@@ -454,17 +477,17 @@ def leaks_between(original: Microdata, released: Microdata, rows: NDArray[np.int
                 concealed.append(Concealed(key, by, meant, np.where(here, 0, -1).astype(np.int32), int(changed.sum())))
     homes, codes_of = joined_names(released.household_columns), released.household_codes()
     order = OrderedColumn(ROW_ORDER, np.arange(len(next(iter(shown.values())).codes), dtype=np.int32), released.n_records)
-    found: list[Leak] = []
-    for one in concealed:
-        beside = [shown[name] for name in names if one.by == RECODED or name not in released.keys]
-        found += leaks([one], [*beside, order], households=None if codes_of is None else (homes, codes_of))
-    return tuple(found)
+    leaks_found: list[Leak] = []
+    for change in concealed:
+        beside = [shown[name] for name in names if change.by == RECODED or name not in released.keys]
+        leaks_found += leaks([change], [*beside, order], households=None if codes_of is None else (homes, codes_of))
+    return tuple(leaks_found)
 
 
 def _usual(codes: Integers, after: Integers, n_levels: int, n_after: int) -> NDArray[np.int32]:
     """For each record, the released value that its original value has most often; −1 where it has none."""
-    known = (codes >= 0) & (after >= 0)
-    pair, n = np.unique(codes[known].astype(np.int64) * n_after + after[known], return_counts=True)
+    has_both = (codes >= 0) & (after >= 0)
+    pair, n = np.unique(codes[has_both].astype(np.int64) * n_after + after[has_both], return_counts=True)
     order = np.argsort(n, kind="stable")
     usual = np.full(n_levels + 1, -1, dtype=np.int32)
     usual[pair[order] // n_after] = pair[order] % n_after
@@ -474,9 +497,11 @@ def _usual(codes: Integers, after: Integers, n_levels: int, n_after: int) -> NDA
 # ---------------------------------------------------------------------- words
 
 
-def told_leaks(found: Sequence[Leak], table: ContingencyTable | None, accepted: Sequence[str] = ()) -> tuple[LeakSummary, ...]:
+def leak_summaries(
+    all_leaks: Sequence[Leak], table: ContingencyTable | None, accepted: Sequence[str] = ()
+) -> tuple[LeakSummary, ...]:
     """The leaks worth telling, with a sentence for each."""
-    listed = [leak for leak in found if leak.is_worth_telling][:MOST_TOLD]
+    listed = [leak for leak in all_leaks if leak.is_worth_telling][:MOST_LEAKS]
     return tuple(
         LeakSummary(
             column=" + ".join(leak.columns),
@@ -525,22 +550,25 @@ class ColumnsGiveKeysAway(BadInput):
     """Columns beside the keys restore what was done to a key."""
 
 
-def refuse_leaks(found: Sequence[Leak], accepted: Sequence[str], search: LeakSearch) -> None:
+def refuse_leaks(all_leaks: Sequence[Leak], accepted: Sequence[str], search: LeakSearch) -> None:
     """Stop where columns restore a treated key, unless one of them was accepted by name; say what can be done."""
-    open_ones = [leak for leak in found if leak.restores and not _is_accepted(leak, accepted)]
+    open_ones = [leak for leak in all_leaks if leak.restores and not _is_accepted(leak, accepted)]
     if not open_ones:
         return
-    told = " ".join(sentence_of(leak, search.table) for leak in open_ones[:6])
+    sentences = " ".join(sentence_of(leak, search.table) for leak in open_ones[:6])
     if len(open_ones) > 6:
-        told += f" And {counted(len(open_ones) - 6, 'more column')}."
+        sentences += f" And {counted(len(open_ones) - 6, 'more column')}."
     ways = []
     for leak in open_ones[:3]:
         words = search.derived_recoding(leak)
         if words is not None:
             ways.append(f"recode '{leak.columns[0]}' the same way (--treat \"{leak.columns[0]}={words}\")")
     swapped = sorted({leak.columns[-1] for leak in open_ones if leak.by == SWAPPED and len(leak.columns) == 1})
-    if swapped:
-        ways.append(f"let it travel with the swap (--carry {','.join(swapped)})")
+    if search.data.weight in swapped:
+        ways.append("recompute the survey weights after the swaps (--rake)")
+    travelling = [name for name in swapped if name != search.data.weight]
+    if travelling:
+        ways.append(f"let it travel with the swap (--carry {','.join(travelling)})")
     homes = search.data.household_columns
     first_columns = [homes if leak.columns[0] == joined_names(homes) else leak.columns[:1] for leak in open_ones]
     dropped = list(dict.fromkeys(name for names in first_columns for name in names))
@@ -549,17 +577,18 @@ def refuse_leaks(found: Sequence[Leak], accepted: Sequence[str], search: LeakSea
         "accept it by name, which the report then says (" + " ".join(f"--accept-leak {name}" for name in dropped[:4]) + ")"
     )
     n = len(open_ones)
-    first = f"{number(n)} {verb(n, 'column gives', 'columns or sets of columns give')} away what is done to a key. {told}"
+    first = f"{number(n)} {verb(n, 'column gives', 'columns or sets of columns give')} away what is done to a key. {sentences}"
     raise ColumnsGiveKeysAway(f"{first} Either {'; or '.join(ways)}.")
 
 
-def around_keys(wanted: ProtectConfig, data: Microdata, release: Release, treated: Treated) -> ReleaseSummary:
+def around_keys(request: ProtectConfig, data: Microdata, release: Release, treated: Treated) -> ReleaseSummary:
     """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
     search = LeakSearch.of(data, release.before, treated)
-    leaks_of_release = search.of_release(release)
-    refuse_leaks(leaks_of_release, wanted.accept_leak, search)
+    # A recomputed column goes with the released keys; that it would tell the keys of the original is no sign that it tells what was done.
+    leaks_of_release = [leak for leak in search.of_release(release) if leak.columns[0] not in treated.words]
+    refuse_leaks(leaks_of_release, request.accept_leak, search)
     return ReleaseSummary(
         identifiers="renumbered" if set(data.household_columns) - treated.dropped else "dropped",
-        leaks=told_leaks(leaks_of_release, release.before, wanted.accept_leak),
-        treatments=told_treatments(data, release.before, wanted.treat, treated),
+        leaks=leak_summaries(leaks_of_release, release.before, request.accept_leak),
+        treatments=treatment_summaries(data, release.before, request.treat, treated),
     )

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rarecell import choices
 from rarecell.data.missing_codes import parse_missing_codes
-from rarecell.data.names import Stages, all_keys, check_scenarios, nested_areas, scenario_keys
+from rarecell.data.names import SamplingStages, all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, RarecellError, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
-from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.options import (
     ASSESSING,
     EVERY_KEY,
+    LARGEST_COUNT,
+    LARGEST_INTEGER,
     PLANNING,
     PROTECTING,
     READING,
@@ -79,11 +80,11 @@ def check_criterion(criterion: str) -> None:
         raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA, "a penalty such as 0.7"])
 
 
-def _read_treatments(given: Mapping[str, str]) -> object:
+def _read_treatments(words: Mapping[str, str]) -> object:
     """Whether treatments can be read; what reads them loads NumPy, which help does not need."""
     from rarecell.data.treatment_text import parse_treatments
 
-    return parse_treatments(given)
+    return parse_treatments(words)
 
 
 @described
@@ -113,9 +114,9 @@ class FormalConfig:
             )
 
     @classmethod
-    def of(cls, given: ReadJson) -> FormalConfig:
+    def of(cls, values: ReadJson) -> FormalConfig:
         """Read plain values, as found in a configuration."""
-        return cls(**typed(cls, given, "the table 'formal'"))
+        return cls(**typed(cls, values, "the table 'formal'"))
 
 
 PARTICIPANTS = ("participant", "prosecutor")
@@ -197,7 +198,7 @@ class ProtectConfig:
         "Every released combination of key values occurs at least K times: by swaps as far as these help, then by the fewest blanks. May "
         "stand alone or beside another way of choosing records.",
         Group.RECORDS,
-        on=PROTECTING,
+        on=PLANNING,
         default=None,
     )
     suppress_rest: bool = option(
@@ -217,17 +218,17 @@ class ProtectConfig:
     )
     l_diversity: int | None = option(
         Count(2, metavar="L"),
-        "Every group of equal released keys has at least L values of each sensitive column; the column is blanked in groups that do not.",
+        "Every group of equal released keys has at least L values of each sensitive column: values are exchanged between records alike in the keys that tell most about it, and blanked in groups that lack some all the same.",
         Group.RECORDS,
-        on=PROTECTING,
+        on=PLANNING,
         default=None,
     )
     t_closeness: float | None = option(
         Number(high=1.0, metavar="T"),
-        "The values of a sensitive column in each group of equal released keys are at most T away from those of the file; the column is "
-        "blanked in groups that are further away.",
+        "The values of a sensitive column in each group of equal released keys are at most T away from those of the file: values are "
+        "exchanged as for --l-diversity, and blanked in groups that are further away all the same.",
         Group.RECORDS,
-        on=PROTECTING,
+        on=PLANNING,
         default=None,
     )
     max_guess_gain: float | None = option(
@@ -235,7 +236,7 @@ class ProtectConfig:
         "Whoever finds the group of a person guesses a sensitive value right for at most this share of people more than from the file as "
         "a whole; the column is blanked in the groups that give most away.",
         Group.RECORDS,
-        on=PROTECTING,
+        on=PLANNING,
         default=None,
     )
     keep: tuple[tuple[str, ...], ...] = option(
@@ -243,6 +244,9 @@ class ProtectConfig:
     )
     never_swap: tuple[str, ...] = option(
         Names(), "Keys that must stay with their record.", Group.KEPT, on=PLANNING, default=(), is_main=True
+    )
+    leave_out: tuple[str, ...] = option(
+        Names(), "Keys that are left out of the released file.", Group.FILE, on=("protect",), default=()
     )
     within: tuple[str, ...] = option(
         Names(), "Swap only between records that agree on these columns.", Group.KEPT, on=PLANNING, default=()
@@ -281,6 +285,14 @@ class ProtectConfig:
     households: bool = option(
         Switch(), "Swap whole households with others of the same composition.", Group.SWAPS, on=PROTECTING, default=False
     )
+    cluster: tuple[str, ...] = option(
+        Names(),
+        "Columns that group records other than as families, such as an enterprise or a school: keys that are the same within every group "
+        "stay so.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=(),
+    )
     unlink: bool = option(
         Switch(),
         "Drop the household number, so that nobody knows who lives with whom; columns that would put households together again stop "
@@ -298,7 +310,8 @@ class ProtectConfig:
     )
     max_sure_links: float | None = option(
         Number(metavar="T"),
-        "Choose other partners, then decoys, until somebody who has this program and a register is surer than 0.8 of at most T links.",
+        "Choose other partners, then decoys, until somebody who has this program and a register is surer than 0.8 of at most T links; "
+        "without it, 1 % of the links in the original, as far as other partners do.",
         Group.SWAPS,
         on=PROTECTING,
         default=None,
@@ -373,6 +386,14 @@ class ProtectConfig:
         on=PLANNING,
         default=10,
     )
+    rake: bool = option(
+        Switch(),
+        "Recompute survey weights after the swaps: moved records get weights like those of their new values, and all are raked to the "
+        "weighted totals of the keys that weights depend on. Partners then need no similar weights.",
+        Group.SWAPS,
+        on=PLANNING,
+        default=False,
+    )
     released: str | None = option(
         Place("DIR", is_folder=True),
         "Folder of an earlier protection of this file, which an intruder may hold as well. Its seed is used unless another is given, so that "
@@ -411,6 +432,12 @@ class ProtectConfig:
     @property
     def chooses_records(self) -> bool:
         return bool(self.formal or self.swap_rate is not None or self.k is not None or self._ways())
+
+    @property
+    def without_choice(self) -> ProtectConfig:
+        """The same without records that were named or a target for the file."""
+        nothing: dict[str, Any] = dict.fromkeys((*_SINGLE_WAYS, *_TARGET))
+        return replace(self, **nothing)
 
     @property
     def is_for_k_alone(self) -> bool:
@@ -507,7 +534,7 @@ class RunConfig:
         'Areas that were drawn first, and how many of how many: "district: 40 of 312".',
         Group.PEOPLE,
         default=None,
-        check=Stages.of,
+        check=SamplingStages.of,
     )
     sensitive: tuple[str, ...] = option(
         Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=(), is_main=True
@@ -712,8 +739,8 @@ class RunConfig:
         if self.strata is not None and self.weight is not None:
             raise BadInput("Strata and survey weights were both given; the sizes of strata imply weights, so give one of them.")
         if self.populations and self.population not in (None, in_all := sum(self.populations.values())):
-            told = f"The population was given as {self.population:,}, but the strata add up to {in_all:,}."
-            raise BadInput(f"{told} Correct the size of a stratum, or leave out the population.")
+            mismatch = f"The population was given as {self.population:,}, but the strata add up to {in_all:,}."
+            raise BadInput(f"{mismatch} Correct the size of a stratum, or leave out the population.")
         if self.stages is not None and self.strata is not None:
             raise BadInput(
                 "Stages and strata were both given. If areas were drawn first and their sizes are known, name them as strata with "
@@ -736,21 +763,31 @@ class RunConfig:
             self._check_attributes(self.protect)
         if self.protect is not None and self.protect.swap_rate is not None:
             self._check_places(self.protect)
+        if self.protect is not None and self.protect.rake:
+            self._check_raking(self.protect)
+
+    def _check_raking(self, protect: ProtectConfig) -> None:
+        if self.weight is None:
+            raise BadInput("--rake recomputes survey weights; name their column with --weight.")
+        if protect.formal or self.weight in protect.treat:
+            raise BadInput(
+                f"'{self.weight}' cannot be raked in a formal release, or where it is treated as well. Leave one of them out."
+            )
 
     def _check_attributes(self, protect: ProtectConfig) -> None:
-        asked = next(f"--{name.replace('_', '-')}" for name in _OF_ATTRIBUTES if getattr(protect, name) is not None)
+        flag = next(f"--{name.replace('_', '-')}" for name in _OF_ATTRIBUTES if getattr(protect, name) is not None)
         if not self.sensitive:
             raise BadInput(
-                f"{asked} is about what groups give away; name the columns an intruder would like to learn with --sensitive."
+                f"{flag} is about what groups give away; name the columns an intruder would like to learn with --sensitive."
             )
         for name in self.sensitive:
             if name in protect.treat:
                 raise BadInput(
-                    f"'{name}' is both to be treated (--treat) and to be blanked where groups give it away ({asked}). Leave one of them out."
+                    f"'{name}' is both to be treated (--treat) and to be blanked where groups give it away ({flag}). Leave one of them out."
                 )
             if any(name in names for names in protect.keep):
                 raise BadInput(
-                    f"'{name}' is in a table that is to be kept (--keep), but {asked} blanks its values. Leave one of them out."
+                    f"'{name}' is in a table that is to be kept (--keep), but {flag} blanks its values. Leave one of them out."
                 )
 
     def _check_places(self, protect: ProtectConfig) -> None:
@@ -790,9 +827,9 @@ class RunConfig:
         return cls.from_mapping(plain_from_toml(text, source), source=source)
 
     @classmethod
-    def from_mapping(cls, given: ReadJson, *, source: str = "the configuration") -> RunConfig:
+    def from_mapping(cls, plain_values: ReadJson, *, source: str = "the configuration") -> RunConfig:
         """Build from plain values, checking every name and type."""
-        values = typed_run(given, source)
+        values = typed_run(plain_values, source)
         if "keys" not in values and "scenario" in values:
             values["keys"] = all_keys(scenario_keys(values["scenario"]))
         for needed in ("input", "keys"):
@@ -808,10 +845,10 @@ class RunConfig:
         return cls.from_mapping(read_plain(path), source=str(path))
 
 
-def typed_run(given: ReadJson, source: str) -> Json:
+def typed_run(plain_values: ReadJson, source: str) -> Json:
     """The options of a run as their fields hold them, names and types checked; what is not given is left out."""
-    values = typed(RunConfig, {name: value for name, value in given.items() if name != "protect"}, source)
-    protect = given.get("protect")
+    values = typed(RunConfig, {name: value for name, value in plain_values.items() if name != "protect"}, source)
+    protect = plain_values.get("protect")
     if protect is not None:
         if not isinstance(protect, Mapping):
             raise BadInput(f"'protect' in {source} must be a table of options.")
@@ -833,9 +870,9 @@ def read_plain(path: str | Path) -> Json:
         text = read_small_text(Path(path))
     except (OSError, UnicodeDecodeError) as problem:
         raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
-    given = plain_from_toml(text, str(path))
-    typed_run(given, str(path))
-    return given
+    plain_values = plain_from_toml(text, str(path))
+    typed_run(plain_values, str(path))
+    return plain_values
 
 
 # ---------------------------------------------------------------------- the options of a command
@@ -866,9 +903,9 @@ PAPER = {"model": "single", "resolution": "full", "search": "local", "criterion"
 """Options that make a run follow the paper's procedure."""
 
 
-def paper_options(given: ReadJson) -> dict[str, str]:
+def paper_options(options: ReadJson) -> dict[str, str]:
     """The options that ``paper`` stands for; an option that was given another value is an error."""
-    other = [name for name, value in PAPER.items() if given.get(name, value) != value]
+    other = [name for name, value in PAPER.items() if options.get(name, value) != value]
     if other:
         raise BadInput(f"--paper already says how the model is chosen: leave out --{other[0]}, or --paper.")
     return dict(PAPER)
@@ -891,11 +928,11 @@ PAPER_HELP = (
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def without_other_choices(base: ReadJson, given: ReadJson) -> Json:
-    """The ``protect`` part of a configuration without its choice of records, where another choice is ``given``."""
-    others = () if not given.keys() & {*_SINGLE_WAYS, *_TARGET} else _SINGLE_WAYS
-    others = (*others, *(_TARGET if given.keys() & set(_SINGLE_WAYS) else ()))
-    return {name: value for name, value in base.items() if name not in others}
+def without_other_choices(base: ReadJson, options: ReadJson) -> Json:
+    """The ``protect`` part of a configuration without its choice of records, where another choice is ``options``."""
+    replaced = () if not options.keys() & {*_SINGLE_WAYS, *_TARGET} else _SINGLE_WAYS
+    replaced = (*replaced, *(_TARGET if options.keys() & set(_SINGLE_WAYS) else ()))
+    return {name: value for name, value in base.items() if name not in replaced}
 
 
 def takes_options(command: str) -> Callable[[Function], Function]:
@@ -906,11 +943,11 @@ def takes_options(command: str) -> Callable[[Function], Function]:
 
     def named(function: Function) -> Function:
         @functools.wraps(function)
-        def called(*given: Any, **options: Any) -> Any:
+        def called(*arguments: Any, **options: Any) -> Any:
             try:
-                return function(*given, **options)
+                return function(*arguments, **options)
             except RarecellError as problem:
-                if not (given and isinstance(given[0], RunConfig)):
+                if not (arguments and isinstance(arguments[0], RunConfig)):
                     problem.args = (in_python(str(problem)),)
                 raise
 
@@ -966,21 +1003,22 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
     if frame is not None:
         raise BadInput("The data were given twice. Give the frame as the first argument, or a configuration with frame=.")
     if "paper" in options:
-        others = {name: value for name, value in options.items() if name != "paper"}
-        return as_config(data, frame, {**others, **paper_options(others)} if options["paper"] else others)
+        own_options = {name: value for name, value in options.items() if name != "paper"}
+        return as_config(data, frame, {**own_options, **paper_options(own_options)} if options["paper"] else own_options)
     of_protection = {option.name for option in options_of(ProtectConfig)}
-    given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
+    plain_values = {name: _listed(value) for name, value in options.items() if name not in of_protection}
     protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
-    if isinstance(given.get("scenario"), Mapping):
+    if isinstance(plain_values.get("scenario"), Mapping):
         # Keys alone describe an intruder; a table may say more.
-        given["scenario"] = {
-            name: known if isinstance(known, Mapping) else {"keys": _listed(known)} for name, known in given["scenario"].items()
+        plain_values["scenario"] = {
+            name: knowledge if isinstance(knowledge, Mapping) else {"keys": _listed(knowledge)}
+            for name, knowledge in plain_values["scenario"].items()
         }
     is_path = data is None or isinstance(data, str | Path)
-    given["input"] = str(data or "") if is_path else FRAME
+    plain_values["input"] = str(data or "") if is_path else FRAME
     if protect:
-        given["protect"] = protect
-    return RunConfig.from_mapping(given, source="the call"), Frames(None if is_path else data)
+        plain_values["protect"] = protect
+    return RunConfig.from_mapping(plain_values, source="the call"), Frames(None if is_path else data)
 
 
 def _listed(value: object) -> Any:

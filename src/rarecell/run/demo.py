@@ -41,19 +41,19 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
         household="household",
         protect=ProtectConfig(risk_above=0.2),
     )
-    wanted = choosing(config)
+    request = choosing(config)
     stages = Stages(progress)
     with files.run_folder(out, overwrite) as folder:
-        found = assessed(config, stages, wanted=wanted)
+        assessment = assessed(config, stages, request=request)
         with stages.stage(Stage.TRUTH):
             people = datasets.census_households()
-            everybody = _population(people, found.table)
-            found = _with_truth(found, everybody, _families(people, progress))
-        result = protected(wanted, found, stages)
+            everybody = _population(people, assessment.table)
+            assessment = _with_truth(assessment, everybody, _families(people, progress))
+        result = protected(request, assessment, stages)
         result = _with_truth_after(_with_true_links(result, everybody), everybody)
         if folder is not None:
             files.write_protection(folder, result, stages)
-            files.publish(folder, "protect", found, stages)
+            files.publish(folder, "protect", assessment, stages)
     return result
 
 
@@ -67,8 +67,8 @@ def _families(people: pa.Table, progress: Progress) -> FamilyTruth:
         household="household",
         register="census population",
     )
-    found = assessed(config, Stages(OnlyCancelled(progress)), Frames(sample, people))
-    families = found.summary.risk.families
+    assessment = assessed(config, Stages(OnlyCancelled(progress)), Frames(sample, people))
+    families = assessment.summary.risk.families
     assert families is not None, "the sample has whole households"
     assert families.register is not None, "the population names its households"
     true, persons, estimate = (
@@ -97,37 +97,38 @@ def _families(people: pa.Table, progress: Progress) -> FamilyTruth:
     )
 
 
-def _with_truth(found: Assessment, everybody: ContingencyTable, families: FamilyTruth) -> Assessment:
-    counts = everybody.counts_of(found.table.cells[found.table.unique_cells])
-    truth = replace(assess.against_truth(found.summary, counts), families=families)
-    return replace(found, summary=judged(replace(found.summary, truth=truth)))
+def _with_truth(assessment: Assessment, everybody: ContingencyTable, families: FamilyTruth) -> Assessment:
+    counts = everybody.counts_of(assessment.table.cells[assessment.table.unique_cells])
+    truth = replace(assess.against_truth(assessment.summary, counts), families=families)
+    return replace(assessment, summary=judged(replace(assessment.summary, truth=truth)))
 
 
 def _with_truth_after(result: Protection, everybody: ContingencyTable) -> Protection:
     """Add what an intruder with the whole population finds in the protected file by linking each record to the nearest person."""
-    truth, found = result.summary.truth, result.assessment
+    truth, assessment = result.summary.truth, result.assessment
     plan = result.plan
     assert truth is not None
     assert isinstance(plan, SwapPlan), "the demo does not release formally"
-    after = risk_after(found.risk, plan.release, plan.links(Register.counted(everybody)))
-    alone = everybody.counts_of(found.table.cells[after.match_probability > 0.0])
-    told = replace(
+    after = risk_after(assessment.risk, plan.release, plan.links(Register.counted(everybody)))
+    alone = everybody.counts_of(assessment.table.cells[after.match_probability > 0.0])
+    truth_after = replace(
         truth,
         population_uniques_after=int((alone == 1).sum()) + round(float(after.swapped_unique.sum())),
         correct_matches_after=float((1.0 / alone).sum() + after.swapped_link.sum()),
     )
-    return replace(result, summary=replace(result.summary, truth=told))
+    return replace(result, summary=replace(result.summary, truth=truth_after))
 
 
 def _with_true_links(result: Protection, everybody: ContingencyTable) -> Protection:
     """Add what each intruder really finds to what was expected."""
-    true = {one.name: one for one in try_intruders(result.release, Register.counted(everybody))}
+    true = {intruder.name: intruder for intruder in try_intruders(result.release, Register.counted(everybody))}
     swap = result.summary.swap
     assert swap is not None, "a protection has swaps"
-    told = tuple(
-        replace(one, true_before=true[one.name].before.total, true_after=true[one.name].after.total) for one in swap.intruders
+    intruders = tuple(
+        replace(intruder, true_before=true[intruder.name].before.total, true_after=true[intruder.name].after.total)
+        for intruder in swap.intruders
     )
-    return replace(result, summary=judged(replace(result.summary, swap=replace(swap, intruders=told))))
+    return replace(result, summary=judged(replace(result.summary, swap=replace(swap, intruders=intruders))))
 
 
 def _population(population: pa.Table, table: ContingencyTable) -> ContingencyTable:

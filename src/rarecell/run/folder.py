@@ -40,13 +40,19 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, getattr
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What was run, on which data and with which versions: enough to repeat a run and to tell two runs apart."""
+    """What was run, on which data and with which versions: enough to repeat a run and to tell two runs apart.
+
+    ``seconds`` are those of every stage by the clock, ``processor_seconds`` those that all cores together spent on each outer stage;
+    ``peak_memory`` is the most that the process has held, in bytes.
+    """
 
     command: str
     versions: Mapping[str, str]
     input: ReadJson
     seed: int
     seconds: Mapping[str, float] = field(default_factory=dict)
+    processor_seconds: Mapping[str, float] = field(default_factory=dict)
+    peak_memory: int | None = None
     files: tuple[str, ...] = ()
     run: str = ""
 
@@ -217,13 +223,13 @@ def delete_run(target: Path) -> list[str]:
     """Delete the results of a finished run, and its folder if empty; return what else is there, which stays."""
     lock = _locked(target)
     try:
-        left = publishing.remove_run(target)
+        remaining = publishing.remove_run(target)
     finally:
         _unlocked(target, lock)
-    if not left:
+    if not remaining:
         with contextlib.suppress(OSError):
             target.rmdir()
-    return left
+    return remaining
 
 
 def rename_run(target: Path, new: Path) -> None:

@@ -19,7 +19,7 @@ from rarecell.progress import Progress
 from rarecell.run.after import attributes_after, columns_that_tell, scenarios_after
 from rarecell.run.config import FormalConfig, ProtectConfig
 from rarecell.run.results import Assessment
-from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
+from rarecell.run.swaps import intruder_summaries, reporting_register, risk_as_known
 from rarecell.run.utility import compared_analyses
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
@@ -57,27 +57,27 @@ _LOOKED_AT = ("formal", "keep", "within", "never_swap", "swap_seed")
 _UNKNOWN = "Nothing is proved about a formal release together with {0}; leave out {0}."
 
 
-def refuse_what_voids(wanted: ProtectConfig) -> None:
+def refuse_what_voids(request: ProtectConfig) -> None:
     """Refuse options under which no ε could be stated, before anything is read."""
     defaults = ProtectConfig()
-    for name in (part.name for part in fields(wanted)):
-        if name not in _LOOKED_AT and getattr(wanted, name) != getattr(defaults, name):
+    for name in (part.name for part in fields(request)):
+        if name not in _LOOKED_AT and getattr(request, name) != getattr(defaults, name):
             raise BadInput(_REASONS.get(name, _UNKNOWN).format(f"--{name.replace('_', '-')}"))
-    FormalConfig.of(wanted.formal)
+    FormalConfig.of(request.formal)
 
 
-def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> FormalRelease:
+def released(request: ProtectConfig, assessment: Assessment, progress: Progress) -> FormalRelease:
     """Make the formal release that the user asked for."""
-    refuse_what_voids(wanted)
-    expect_records_at_hand(found.data)
-    _refuse_lists_of_zeros(found.config.zeros)
-    _refuse_margins_outside_cliques(wanted, found)
-    formal = FormalConfig.of(wanted.formal)
-    cliques = found.config.cliques
-    is_named = bool(cliques) and all(name in found.table.keys for clique in cliques for name in clique)
+    refuse_what_voids(request)
+    expect_records_at_hand(assessment.data)
+    _refuse_lists_of_zeros(assessment.config.zeros)
+    _refuse_margins_outside_cliques(request, assessment)
+    formal = FormalConfig.of(request.formal)
+    cliques = assessment.config.cliques
+    is_named = bool(cliques) and all(name in assessment.table.keys for clique in cliques for name in clique)
     release = formal_swaps(
-        found.table,
-        found.model,
+        assessment.table,
+        assessment.model,
         epsilon=formal.epsilon,
         rate=formal.rate,
         root=formal.root,
@@ -85,42 +85,44 @@ def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Fo
         is_model_chosen=not is_named,
         progress=progress,
     )
-    _refuse_narrower_strata(wanted, release.statement)
+    _refuse_narrower_strata(request, release.statement)
     return release
 
 
-def summarised(made: FormalRelease, found: Assessment, columns: Columns, margins: tuple[MarginCheck, ...]) -> SwapSummary:
+def summarised(
+    formal_release: FormalRelease, assessment: Assessment, columns: Columns, margins: tuple[MarginCheck, ...]
+) -> SwapSummary:
     """Build the ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
-    release = made.release
-    register = reporting_register(found)
+    release = formal_release.release
+    register = reporting_register(assessment)
     links = moved_links(register.seen(release), register)
     cost = release_summary(
         release,
-        risk_as_known(found),
+        risk_as_known(assessment),
         links,
         columns=columns,
         margins_identical=all(check.is_identical for check in margins),
     )
     return replace(
         cost,
-        intruders=told_intruders(found, release, links),
+        intruders=intruder_summaries(assessment, release, links),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         formal=FormalSummary.of(
-            made.statement,
-            records_changed=len(made),
+            formal_release.statement,
+            records_changed=len(formal_release),
             uniques_changed=release.n_uniques_changed,
-            n_impossible=len(found.zeros.combinations),
+            n_impossible=len(assessment.zeros.combinations),
         ),
-        attributes=attributes_after(found, release),
-        scenarios=scenarios_after(found, release, Distances()),
-        analyses=compared_analyses(found, release),
+        attributes=attributes_after(assessment, release),
+        scenarios=scenarios_after(assessment, release, Distances()),
+        analyses=compared_analyses(assessment, release),
         left_behind=columns_that_tell(release, columns),
     )
 
 
-def notes(wanted: ProtectConfig) -> tuple[str, ...]:
+def notes(request: ProtectConfig) -> tuple[str, ...]:
     """Notes for a user who gave a seed."""
-    if wanted.swap_seed is None:
+    if request.swap_seed is None:
         return ()
     return ("The seed has no effect on the formal release: a seed that somebody knows would void its guarantee.",)
 
@@ -133,26 +135,26 @@ def _refuse_lists_of_zeros(zeros: str) -> None:
         )
 
 
-def _refuse_margins_outside_cliques(wanted: ProtectConfig, found: Assessment) -> None:
-    cliques = [set(found.table.names_of(found.table.close(clique))) for clique in found.model.graph.clique_masks]
-    outside = [margin for margin in wanted.keep if not any(set(margin) <= clique for clique in cliques)]
+def _refuse_margins_outside_cliques(request: ProtectConfig, assessment: Assessment) -> None:
+    cliques = [set(assessment.table.names_of(assessment.table.close(clique))) for clique in assessment.model.graph.clique_masks]
+    outside = [margin for margin in request.keep if not any(set(margin) <= clique for clique in cliques)]
     if outside:
-        kept = "; ".join(", ".join(margin) for margin in outside)
+        margins = "; ".join(", ".join(margin) for margin in outside)
         raise BadInput(
-            f"--keep {kept} lies in no clique of the model, so a formal release cannot keep it. Name a model with --cliques that has it in "
+            f"--keep {margins} lies in no clique of the model, so a formal release cannot keep it. Name a model with --cliques that has it in "
             "a clique: it is then an invariant, and is stated as one."
         )
 
 
-def _refuse_narrower_strata(wanted: ProtectConfig, statement: FormalStatement) -> None:
+def _refuse_narrower_strata(request: ProtectConfig, statement: FormalStatement) -> None:
     for edge in statement.edges:
-        beyond = [name for name in wanted.within if name not in edge.separator]
+        beyond = [name for name in request.within if name not in edge.separator]
         if beyond:
             raise BadInput(
                 f"--within {listed(beyond)} is more than the separator along which {listed(edge.moved)} moves, and would be a further "
                 "invariant that is not stated. Name a model with --cliques that has it in every separator, or leave it out."
             )
-    moving = [name for name in wanted.never_swap if name not in statement.root]
+    moving = [name for name in request.never_swap if name not in statement.root]
     if moving:
         raise BadInput(
             f"--never-swap {listed(moving)}: only the keys of the root clique, {listed(statement.root)}, stay with their record. Choose "

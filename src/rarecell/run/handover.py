@@ -37,8 +37,8 @@ from rarecell.engine.places import TEXT_SUFFIXES, files_below, files_hash
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, OutputExists, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.handover import HandedColumn, Handover
 from rarecell.outcome.profile import DO_NOT_RELEASE
+from rarecell.outcome.release import HandedColumn, Handover
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import is_formula, listed
 from rarecell.progress import SILENT, Progress
@@ -48,12 +48,12 @@ from rarecell.run.config import RunConfig
 from rarecell.run.folder import open_finished_run, versions
 from rarecell.run.saved import SavedRun
 
-FOLDER, KEY, RECORD_OF_IT = "handover", "release-key.parquet", "handover.json"
+FOLDER, KEY, HANDOVER_RECORD = "handover", "release-key.parquet", "handover.json"
 
-MOST_RECORDS = 100_000
+MOST_RECORDS_READ = 100_000
 """Columns are judged by the values of this many records."""
 
-MOST_LEVELS = 60
+MOST_LEVELS_LISTED = 60
 """Levels of a column with at most this many are listed in the codebook."""
 
 
@@ -62,7 +62,7 @@ class NotHandedOver(BadInput):
 
 
 @dataclass(frozen=True)
-class HandoverWish:
+class HandoverRequest:
     """What a handover should be like.
 
     Attributes
@@ -138,10 +138,10 @@ def handover(
         f"{signed_by}{reason}".encode()
     except UnicodeEncodeError:
         raise BadInput("The name or the reason holds bytes that are no text; it is recorded, so write it in letters.") from None
-    wish = HandoverWish(signed_by, reason, keep_order, keep_ids, unlink_households, tuple(drop), tuple(accept), overwrite)
+    request = HandoverRequest(signed_by, reason, keep_order, keep_ids, unlink_households, tuple(drop), tuple(accept), overwrite)
     saved = SavedRun.read(run)
     summary, config = saved.summary, saved.config
-    _refuse_by_profile(summary, wish)
+    _refuse_by_profile(summary, request)
     target = saved.place
     if (target / FOLDER).exists() and not overwrite:
         raise OutputExists(f"{target / FOLDER} was made before. Replace it with --overwrite, if it has not left the office.")
@@ -152,22 +152,22 @@ def handover(
             memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
         )
         source = open_source(released, settings=settings)
-        plan = _plan(source, config, wish)
-        _refuse_identifiers(source, config, plan, wish)
+        plan = _plan(source, config, request)
+        _refuse_identifiers(source, config, plan, request)
         progress.start("writing the file")
         stage = folder.path(FOLDER)
         stage.mkdir(mode=0o700)
         file = source.write(stage / f"data{source.suffix}", plan.changes)
-        made = _described(source, file, saved, plan, wish)
+        record = _described(source, file, saved, plan, request)
         write_parquet(folder.path(KEY), plan.key)
         title = PurePath(config.input or config.spark_table or "data").stem
-        (stage / "codebook.csv").write_text(codebook_csv(made.columns), encoding="utf-8")
-        (stage / "codebook.xml").write_text(codebook_xml(made, title), encoding="utf-8")
-        (stage / "about.html").write_text(users_page(made, external(summary), title), encoding="utf-8")
+        (stage / "codebook.csv").write_text(codebook_csv(record.columns), encoding="utf-8")
+        (stage / "codebook.xml").write_text(codebook_xml(record, title), encoding="utf-8")
+        (stage / "about.html").write_text(users_page(record, external(summary), title), encoding="utf-8")
         for name, as_name in (("recoding.csv", "recoding.csv"), ("report-external.html", "report.html")):
             if (target / name).is_file():
                 shutil.copyfile(target / name, stage / as_name)
-        folder.write_text(RECORD_OF_IT, json.dumps(made.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        folder.write_text(HANDOVER_RECORD, json.dumps(record.to_dict(), indent=2, ensure_ascii=False) + "\n")
         folder.add()
         progress.done()
     return target / FOLDER
@@ -175,15 +175,15 @@ def handover(
 
 def warnings_of(run: str | Path) -> tuple[str, ...]:
     """What somebody should know who gives a handed-over file away."""
-    made = Handover.from_dict(json.loads((Path(run) / RECORD_OF_IT).read_text(encoding="utf-8")), where=RECORD_OF_IT)
-    return (formula_warning(made),) if made.formulas else ()
+    record = Handover.from_dict(json.loads((Path(run) / HANDOVER_RECORD).read_text(encoding="utf-8")), where=HANDOVER_RECORD)
+    return (formula_warning(record),) if record.formulas else ()
 
 
-def _refuse_by_profile(summary: RunSummary, wish: HandoverWish) -> None:
+def _refuse_by_profile(summary: RunSummary, request: HandoverRequest) -> None:
     if summary.swap is None:
         raise NotHandedOver("This run assessed a file and protected nothing. Protect it first: rarecell protect … --out DIR.")
     judgement = None if summary.release is None else summary.release.profile
-    if judgement is not None and judgement.verdict == DO_NOT_RELEASE and not wish.reason.strip():
+    if judgement is not None and judgement.verdict == DO_NOT_RELEASE and not request.reason.strip():
         reasons = " ".join(reason.sentence for reason in judgement.reasons if reason.is_refusal)
         raise NotHandedOver(
             f"The profile '{judgement.name}' says: do not release. {reasons} To hand the file over all the same, give the reason, which is "
@@ -211,35 +211,35 @@ class _Plan:
     renumbered: tuple[str, ...]
 
 
-def _plan(source: Source, config: RunConfig, wish: HandoverWish) -> _Plan:
+def _plan(source: Source, config: RunConfig, request: HandoverRequest) -> _Plan:
     names = [column.name for column in source.columns()]
-    unknown = [name for name in (*wish.drop, *wish.accept) if name not in names]
+    unknown = [name for name in (*request.drop, *request.accept) if name not in names]
     if unknown:
         raise UnknownColumns.among(unknown, names)
     n = source.n_rows
     # Secret: whoever could draw the same order would know which record is which.
     rng = np.random.default_rng(secrets.randbits(128))
-    order = None if wish.keep_order else rng.permutation(n)
+    order = None if request.keep_order else rng.permutation(n)
     row_of = np.arange(n) if order is None else np.argsort(order)
     key: dict[str, object] = {"record": np.arange(n), "released_row": row_of}
     of_household = [name for name in columns_together(config.household, names, "household") if name in names]
     # An area may be a key and a part of what numbers households or persons: it stays, as it was protected.
     numbers = [name for name in of_household if name not in config.keys]
     of_record = [name for name in columns_together(config.id, names, "id") if name in names]
-    dropped, treated, renumbered = set(wish.drop), dict[str, pa.Array](), tuple[str, ...]()
+    dropped, treated, renumbered = set(request.drop), dict[str, pa.Array](), tuple[str, ...]()
     for name in of_record:
         part = pa.chunked_array([batch.column(0) for batch in source.batches([name])])
         key["id" if len(of_record) == 1 else f"id:{name}"] = part.combine_chunks()
-    if not wish.keep_ids:
+    if not request.keep_ids:
         dropped |= set(of_record) - {*of_household, *config.keys}
-    if wish.unlink_households:
+    if request.unlink_households:
         dropped |= set(numbers)
-    elif numbers and not wish.keep_ids and not set(numbers) <= dropped:
+    elif numbers and not request.keep_ids and not set(numbers) <= dropped:
         treated[numbers[-1]] = _new_numbers(source, of_household, rng)
         dropped |= set(numbers[:-1])
         renumbered = (numbers[-1],)
         key["household"] = treated[numbers[-1]]
-    identifiers = "kept" if wish.keep_ids else "renumbered" if renumbered else "dropped"
+    identifiers = "kept" if request.keep_ids else "renumbered" if renumbered else "dropped"
     return _Plan(Changes(treated=treated, dropped=frozenset(dropped), order=order), key, identifiers, renumbered)
 
 
@@ -254,65 +254,65 @@ def _new_numbers(source: Source, columns: Sequence[str], rng: np.random.Generato
     return pa.array(rng.permutation(int(number.max(initial=-1)) + 1)[number] + 1)
 
 
-def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, wish: HandoverWish) -> None:
+def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, request: HandoverRequest) -> None:
     """Stop where a column looks as if it named persons, unless it is left out, or accepted by name."""
-    passed: set[str | None] = {*plan.changes.dropped, *plan.renumbered, *wish.accept, *config.keys, config.weight}
-    if wish.keep_ids:
+    passed: set[str | None] = {*plan.changes.dropped, *plan.renumbered, *request.accept, *config.keys, config.weight}
+    if request.keep_ids:
         passed |= {*columns_together(config.id, [], "id"), *columns_together(config.household, [], "household")}
     columns = [column for column in source.columns() if column.name not in passed]
-    found = {}
+    suspects = {}
     for column in columns:
         if column.kind == "other":
-            found[column.name] = "lists or binary data, which nobody looked into"
+            suspects[column.name] = "lists or binary data, which nobody looked into"
             continue
         values, n = _distinct(source, column)
         if column.stored_date is not None:
             values = [date for date in settle(pa.array(values), column).values if date is not None]
         what = direct_identifier(column.name, values, n, is_date=column.kind == "date" or column.stored_date is not None)
         if what is not None:
-            found[column.name] = what
-    if found:
-        told = listed([f"'{name}' ({what})" for name, what in list(found.items())[:8]])
-        names = joined_names(list(found)[:8])
+            suspects[column.name] = what
+    if suspects:
+        suspicions = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
+        names = joined_names(list(suspects)[:8])
         raise NotHandedOver(
-            f"These columns look as if they named persons or singled them out: {told}. Leave them out (--drop {names}), treat them when the "
+            f"These columns look as if they named persons or singled them out: {suspicions}. Leave them out (--drop {names}), treat them when the "
             f"file is protected (--treat), or accept them by name (--accept {names})."
         )
 
 
 def _distinct(source: Source, column: Column) -> tuple[list[object], int]:
     """The distinct values of a column in the first records, without missing ones, and how many records have one."""
-    seen: set[object] = set()
-    n_left, n = MOST_RECORDS, 0
+    distinct: set[object] = set()
+    n_left, n = MOST_RECORDS_READ, 0
     for batch in source.batches([column.name]):
         array = batch.column(0).slice(0, n_left)
         encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
         values = [value for value in encoded.dictionary.to_pylist() if value not in (None, "") and value == value]
-        seen.update(value for value in values if not column.is_user_missing(value))
+        distinct.update(value for value in values if not column.is_user_missing(value))
         n += len(array) - array.null_count
         n_left -= len(array)
         if n_left <= 0:
             break
-    return list(seen), n
+    return list(distinct), n
 
 
 # ---------------------------------------------------------------------- what is told
 
 
-def _described(source: Source, file: Path, saved: SavedRun, plan: _Plan, wish: HandoverWish) -> Handover:
+def _described(source: Source, file: Path, saved: SavedRun, plan: _Plan, request: HandoverRequest) -> Handover:
     judgement = None if saved.summary.release is None else saved.summary.release.profile
     return Handover(
         date=datetime.date.today().isoformat(),
-        signed_by=wish.signed_by.strip(),
-        reason=wish.reason.strip(),
+        signed_by=request.signed_by.strip(),
+        reason=request.reason.strip(),
         verdict="" if judgement is None else judgement.verdict,
         file=file.name,
         sha256=files_hash(files_below(file)),
         records=source.n_rows,
         identifiers=plan.identifiers,
-        order="kept" if wish.keep_order else "shuffled",
+        order="kept" if request.keep_order else "shuffled",
         dropped=tuple(sorted(plan.changes.dropped)),
-        accepted=wish.accept,
+        accepted=request.accept,
         formulas=_formulas(source, file, plan),
         columns=_columns(source, saved, plan),
         run="" if saved.summary.provenance is None else saved.summary.provenance.run or "",
@@ -324,10 +324,10 @@ def _formulas(source: Source, file: Path, plan: _Plan) -> tuple[str, ...]:
     """Columns of a text file with values that a spreadsheet would run; other formats say what is text."""
     if not set(file.suffixes) & set(TEXT_SUFFIXES):
         return ()
-    kept = [column for column in source.columns() if column.name not in {*plan.changes.dropped, *plan.renumbered}]
+    released_columns = [column for column in source.columns() if column.name not in {*plan.changes.dropped, *plan.renumbered}]
     return tuple(
         column.name
-        for column in kept
+        for column in released_columns
         if column.kind != "other" and any(isinstance(value, str) and is_formula(value) for value in _distinct(source, column)[0])
     )
 
@@ -336,8 +336,8 @@ def _columns(source: Source, saved: SavedRun, plan: _Plan) -> tuple[HandedColumn
     done = _what_was_done(saved.summary, plan)
     labels = _original_labels(saved.config)
     columns = []
-    said = _missing_codes(source, saved.config)
-    for column in with_missing_codes({column.name: column for column in source.columns()}, said).values():
+    codes = _missing_codes(source, saved.config)
+    for column in with_missing_codes({column.name: column for column in source.columns()}, codes).values():
         if column.name in plan.changes.dropped:
             continue
         kind = {"integer": "number", "untyped": "text"}.get(column.kind, column.kind)
@@ -346,7 +346,7 @@ def _columns(source: Source, saved: SavedRun, plan: _Plan) -> tuple[HandedColumn
             values, _ = _distinct(source, column)
             if column.kind == "untyped" and values and all(_is_number(value) for value in values):
                 kind = "number"
-            if len(values) <= MOST_LEVELS:
+            if len(values) <= MOST_LEVELS_LISTED:
                 of_values = column.value_labels or labels.get(column.name, Column(column.name, "text")).value_labels
                 levels = tuple((str(value), str(of_values.get(value, ""))) for value in sorted(values, key=_by_number))
         columns.append(
@@ -409,10 +409,12 @@ def _what_was_done(summary: RunSummary, plan: _Plan) -> dict[str, str]:
             if n:
                 done.setdefault(name, []).append("some values were made missing")
         for target in swap.attribute_targets:
+            if target.exchanged:
+                done.setdefault(target.column, []).append("values of some records may have been exchanged")
             if target.blanked:
                 done.setdefault(target.column, []).append("some values were made missing")
-    for one in () if summary.release is None else summary.release.treatments:
-        done.setdefault(one.column, []).append(f"treated: {one.words}")
+    for treatment in () if summary.release is None else summary.release.treatments:
+        done.setdefault(treatment.column, []).append(f"treated: {treatment.words}")
     for name in plan.renumbered:
         done[name] = ["numbered anew at random"]
     return {name: "; ".join(words) for name, words in done.items()}

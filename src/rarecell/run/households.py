@@ -23,7 +23,7 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.intruder.household import (
-    KNOWS,
+    KNOWS_FAMILIES,
     GuessedPairs,
     HouseholdLinks,
     guessed_pairs,
@@ -32,8 +32,7 @@ from rarecell.intruder.household import (
     household_release,
 )
 from rarecell.intruder.register import Register
-from rarecell.intruder.residual_risk import RiskAfter, risk_after
-from rarecell.intruder.scenarios import ScenarioTrial
+from rarecell.intruder.residual_risk import RiskAfter, ScenarioTrial, risk_after
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.swap import IntruderSummary
@@ -45,7 +44,7 @@ from rarecell.risk.families import Families, FamilyRisk, looks_like_households, 
 from rarecell.risk.interval import model_error, risk_interval
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts, register_records
-from rarecell.risk.reliability import Counted, reliability, with_light
+from rarecell.risk.reliability import CountedUniques, reliability, with_light
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run import models
 from rarecell.run.beside_keys import Treated
@@ -68,14 +67,21 @@ from rarecell.swap.scenarios import Chosen, plan_for_scenarios
 from rarecell.swap.target import SwapTarget, TargetPlan, first_choice, frontier
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import Categories
-from rarecell.table.household_rows import HouseholdRows, Members, find_layout
-from rarecell.table.household_rules import HouseholdRules
+from rarecell.table.household_rows import LARGEST_FAMILY, Clusters, HouseholdRows, Members, find_layout
+from rarecell.table.household_rules import ClusterRules, HouseholdRules, shared_within
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, Json
 
 
 # ---------------------------------------------------------------------- their risk
+
+
+N_DRAWS = 200
+"""Number of draws for the interval of the families: a row has several times the columns of a record, and each is drawn."""
+
+MOST_UNIQUES = 2_000
+"""If more households are alone in the file, a random part of so many stands for them in the draws."""
 
 
 def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None) -> HouseholdFindings | None:
@@ -93,15 +99,17 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
         return HouseholdFindings(None, (unknown_composition(reason, plain.n_households),))
     file = HouseholdFile(data, risk, config)
     rows = file.rows(data.keys)
-    found = file.risk(rows)
-    of_rows, model = found.risk, found.model
+    family_risk = file.risk(rows)
+    of_rows, model = family_risk.risk, family_risk.model
     fit = fit_diagnostics(
         of_rows.table, model, population=of_rows.population, refit=lambda part: models.refitted(part, config), seed=config.seed
     )
     estimate = of_rows.expected_population_uniques, of_rows.expected_correct_matches
-    interval = risk_interval(of_rows, model, seed=config.seed).widened(model_error(of_rows, fit), estimate)
+    interval = risk_interval(of_rows, model, n_draws=N_DRAWS, most_uniques=MOST_UNIQUES, seed=config.seed).widened(
+        model_error(of_rows, fit), estimate
+    )
     counted = _counted(data, rows, config, register) if config.register is not None else None
-    in_register = None if counted is None else Counted(counted.population_uniques, interval.population_uniques)
+    in_register = None if counted is None else CountedUniques(counted.population_uniques, interval.population_uniques)
     trust = _of_households(reliability(of_rows, fit, None, counted=in_register, interval=interval))
     families = Families(rows, of_rows, model, counted, interval=interval, reliability=trust)
     notes = rows.sentences()
@@ -110,30 +118,32 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     return HouseholdFindings(families, tuple(notes), file)
 
 
-MOST_RECORDS = 200_000
-"""Larger files are not searched for a household that nobody declared: reading every column would take too long."""
+MOST_RECORDS_SEARCHED = 200_000
+"""In larger files, the first :data:`FIRST_RECORDS` are searched for a household that nobody declared: members stand together."""
+
+FIRST_RECORDS = 50_000
+"""Number of records that are looked at in a large file."""
 
 
-def undeclared_household(data: Microdata, config: RunConfig, risk: RecordRisk) -> str | None:
+def undeclared_household(data: Microdata, config: RunConfig) -> str | None:
     """A column that looks like a household and has no role; None if there is none, or if the user said what is known."""
-    if config.household is not None or config.households_known == "no" or risk.table.record_cell is None:
-        return None
-    if data.n_records > MOST_RECORDS or not data.source.keeps_rows:
+    if config.household is not None or config.households_known == "no" or not data.source.keeps_rows:
         return None
     taken = {*data.keys, data.weight, *data.id_columns, data.strata, *data.areas, *data.sensitive}
     names = [column.name for column in data.source.columns() if column.kind != "other"]
     candidates = [name for name in names if name not in taken]
     if not candidates:
         return None
-    codes, _ = data.column_codes(names)
+    n_records = data.source.n_rows
+    codes, _ = data.column_codes(names, None if n_records <= MOST_RECORDS_SEARCHED else np.arange(FIRST_RECORDS))
     for name in candidates:
-        others = [codes[:, k] for k, other in enumerate(names) if other not in (name, *data.id_columns)]
-        if looks_like_households(codes[:, names.index(name)], others):
+        other_codes = [codes[:, k] for k, other in enumerate(names) if other not in (name, *data.id_columns)]
+        if looks_like_households(codes[:, names.index(name)], other_codes):
             return name
     return None
 
 
-def asked_about(column: str) -> str:
+def household_question(column: str) -> str:
     """The question about a household that nobody declared."""
     return (
         f"Column '{column}' looks like a household: few records share a value, they stand together, and they agree on other columns. "
@@ -152,8 +162,8 @@ def _counted(data: Microdata, rows: HouseholdRows, config: RunConfig, register: 
     people = config.register if register is None else register
     settings = EngineSettings(memory=MemoryLimit.of(config.memory))
     source = open_source(people, settings=settings)
-    known = {column.name for column in source.columns()}
-    if not known.issuperset((*data.household_columns, *config.household_order)):
+    names = {column.name for column in source.columns()}
+    if not names.issuperset((*data.household_columns, *config.household_order)):
         return None
     codes, categories, household = register_records(data, source, data.household_columns, settings=settings)
     before: tuple[NDArray[np.int64], ...] = ()
@@ -171,8 +181,8 @@ def counted_rows(rows: HouseholdRows, register: HouseholdRows) -> RegisterCounts
         if column.key < 0:
             place.append(np.arange(of_file.n_levels, dtype=np.int32))
             continue
-        wider = people.categories[len(place)]
-        code_of = {level: code for code, level in enumerate(wider.levels)}
+        of_register = people.categories[len(place)]
+        code_of = {level: code for code, level in enumerate(of_register.levels)}
         place.append(np.array([code_of[level] for level in of_file.levels], dtype=np.int32))
     cells = np.stack([of_key[table.cells[:, k]] for k, of_key in enumerate(place)], axis=1)
     position = people.marginals.positions(people.all_keys, np.ascontiguousarray(cells))
@@ -188,15 +198,17 @@ MOST_CANDIDATES = 48
 """Partners considered for each household: more than for a person, because few hide a row of twenty columns."""
 
 
-def family_task(wanted: ProtectConfig, found: Assessment, persons: SwapTask, untouched: NDArray[np.bool_] | None) -> FamilyTask:
+def family_task(
+    request: ProtectConfig, assessment: Assessment, persons: SwapTask, untouched: NDArray[np.bool_] | None
+) -> FamilyTask:
     """Everything that swaps between households depend on; ``untouched`` are records that no swap may touch."""
-    families = found.known_families
+    families = assessment.known_families
     assert families is not None
     rows = families.rows
-    codes, _ = found.data.column_codes(found.data.keys)
+    codes, _ = assessment.data.column_codes(assessment.data.keys)
     rules = HouseholdRules.of(rows, codes)
-    table = swap_table(rows, found.table)
-    alone = replace(found.config, cliques=(), model="single")
+    table = swap_table(rows, assessment.table)
+    alone = replace(assessment.config, cliques=(), model="single")
     best = models.choose_models(table, alone).best
     constraints, columns = household_constraints(rows, table, persons, rules, untouched=untouched)
     keep = at_every_place(rows.layout, table, (*_cliques(persons), *persons.keep))
@@ -204,18 +216,18 @@ def family_task(wanted: ProtectConfig, found: Assessment, persons: SwapTask, unt
         table,
         best,
         risk=families.known_risk,
-        register=_planning_register(families, found),
+        register=_planning_register(families, assessment),
         keep=keep,
         columns=columns,
         constraints=constraints,
         max_candidates=MOST_CANDIDATES,
-        decoys=wanted.decoys,
+        decoys=request.decoys,
         intruders=household_distances(table.categories),
         seed=persons.seed,
     )
     # A plan is made by other draws than those that it is judged by.
-    counted_there = None if families.register is None else reporting_register(families, found)
-    return FamilyTask(rows, codes, rules, task, persons, counted_there)
+    counted_there = None if families.register is None else reporting_register(families, assessment)
+    return FamilyTask(rows, codes, rules, task, persons, counted_there, cluster_rules(assessment, request.cluster))
 
 
 def _cliques(persons: SwapTask) -> tuple[tuple[str, ...], ...]:
@@ -223,69 +235,69 @@ def _cliques(persons: SwapTask) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(persons.table.names_of(mask)) for mask in persons.model.generator_masks)
 
 
-def _planning_register(families: FamilyRisk, found: Assessment) -> Register:
+def _planning_register(families: FamilyRisk, assessment: Assessment) -> Register:
     if families.register is None:
-        return Register.modelled(families.risk, families.model, seed=found.config.seed)
+        return Register.modelled(families.risk, families.model, seed=assessment.config.seed)
     return Register.counted(families.register.people, families.register.place).within(families.rows.table)
 
 
-def reporting_register(families: FamilyRisk, found: Assessment) -> Register:
+def reporting_register(families: FamilyRisk, assessment: Assessment) -> Register:
     """What an intruder knows about households: the register of the run, or what the model says, from other draws than the plan's."""
     if families.register is not None:
         return Register.counted(families.register.people, families.register.place)
-    return modelled(families, found)
+    return modelled(families, assessment)
 
 
-def modelled(families: FamilyRisk, found: Assessment) -> Register:
-    return Register.modelled(families.risk, families.model, seed=found.config.seed + 1)
+def modelled(families: FamilyRisk, assessment: Assessment) -> Register:
+    return Register.modelled(families.risk, families.model, seed=assessment.config.seed + 1)
 
 
-def family_views(found: Assessment) -> tuple[FamilyRisk, ...]:
+def family_views(assessment: Assessment) -> tuple[FamilyRisk, ...]:
     """The households as each intruder of the run knows them: by the keys of every scenario, or by all keys."""
-    families, scenarios = found.known_families, found.roles.scenarios
+    families, scenarios = assessment.known_families, assessment.roles.scenarios
     assert families is not None
     if scenarios is None:
         return (families,)
-    return tuple(one.family for one in scenarios.each if one.family is not None)
+    return tuple(scenario.family for scenario in scenarios.each if scenario.family is not None)
 
 
 def _scenarios_of_rows(families: FamilyRisk, scenarios: Scenarios) -> Scenarios:
     """The scenarios of a run for household rows: who knows a key knows it at every place."""
     table, each = families.rows.table, []
     assert table.record_cell is not None
-    for one in scenarios.each:
-        view = one.family
+    for scenario in scenarios.each:
+        view = scenario.family
         assert view is not None
         cell = np.zeros(table.n_cells, dtype=np.int64)
         cell[table.record_cell] = view.cell
-        each.append(ScenarioRisk(one.name, tuple(view.rows.table.keys), view.known_risk, cell, view.model, view.register))
+        each.append(ScenarioRisk(scenario.name, tuple(view.rows.table.keys), view.known_risk, cell, view.model, view.register))
     return Scenarios(table, tuple(each))
 
 
-def chosen_records(wanted: ProtectConfig, found: Assessment, risk: RecordRisk) -> Numbers:
+def chosen_records(request: ProtectConfig, assessment: Assessment, risk: RecordRisk) -> Numbers:
     """The records that a run asks for, alone or with their family, for any of its intruders."""
-    if wanted.records is not None:
-        return np.array(wanted.records, dtype=np.int64)
-    families, scenarios = found.known_families, found.roles.scenarios
+    if request.records is not None:
+        return np.array(request.records, dtype=np.int64)
+    families, scenarios = assessment.known_families, assessment.roles.scenarios
     assert families is not None
     larger = families.larger(risk.per_record()["unique_probability"]) if scenarios is None else scenarios.of_records[0]
-    if wanted.risk_above is not None:
-        return np.flatnonzero(larger > wanted.risk_above)
-    if wanted.top is not None:
-        order = np.lexsort((np.arange(len(larger)), -larger))[: wanted.top]
+    if request.risk_above is not None:
+        return np.flatnonzero(larger > request.risk_above)
+    if request.top is not None:
+        order = np.lexsort((np.arange(len(larger)), -larger))[: request.top]
         return np.sort(order[larger[order] > 0.0])
-    assert wanted.cell_probability_below is not None
-    chosen = [risk.cell_probability_below(wanted.cell_probability_below)]
-    for view in family_views(found):
+    assert request.cell_probability_below is not None
+    chosen = [risk.cell_probability_below(request.cell_probability_below)]
+    for view in family_views(assessment):
         share = np.exp(view.risk.log_population_share)[view.cell]
-        is_rare = (view.is_alone & (share < wanted.cell_probability_below)).astype(np.float64)
+        is_rare = (view.is_alone & (share < request.cell_probability_below)).astype(np.float64)
         chosen.append(np.flatnonzero(view.rows.members.spread(is_rare) > 0.0))
     return np.unique(np.concatenate(chosen))
 
 
 def planned_families(
-    wanted: ProtectConfig,
-    found: Assessment,
+    request: ProtectConfig,
+    assessment: Assessment,
     persons: SwapTask,
     risk: RecordRisk,
     register: Register,
@@ -296,29 +308,29 @@ def planned_families(
 
     ``risk`` and ``register`` are those of persons, as they are reported.
     """
-    families = found.known_families
+    families = assessment.known_families
     assert families is not None
-    planning = _Planning(found, family_task(wanted, found, persons, untouched), progress)
-    if wanted.has_target:
-        target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
+    planning = _Planning(assessment, family_task(request, assessment, persons, untouched), progress)
+    if request.has_target:
+        target = SwapTarget(request.max_population_uniques, request.max_record_risk, request.max_correct_links)
         return _to_target(planning, risk, register, target)
-    requested = chosen_records(wanted, found, risk)
+    requested = chosen_records(request, assessment, risk)
     home = families.rows.members.of_record[requested]
     plan = planning.for_households(np.unique(home[home >= 0]), requested)
-    return planning.with_persons(plan, _alone_at_risk(wanted, found, risk, requested)), None
+    return planning.with_persons(plan, _alone_at_risk(request, assessment, risk, requested)), None
 
 
 @dataclass(frozen=True, eq=False)
 class _Planning:
     """How a run plans swaps: against the intruder who knows all keys, or against those of its scenarios."""
 
-    found: Assessment
+    assessment: Assessment
     task: FamilyTask
     progress: Progress
 
     def for_households(self, households: Numbers, requested: Numbers) -> FamilyPlan:
         """Swaps between households; ``requested`` are the records to protect, for the report."""
-        scenarios, families = self.found.roles.scenarios, self.found.known_families
+        scenarios, families = self.assessment.roles.scenarios, self.assessment.known_families
         assert families is not None
         if scenarios is None:
             return plan_family_swaps(self.task, households, requested, progress=self.progress)
@@ -327,7 +339,7 @@ class _Planning:
             return plan_rows(replace(self.task, households=task), chosen, progress=progress)
 
         intruders = _scenarios_of_rows(families, scenarios)
-        chosen = Chosen.named(intruders, households, self.found.config.threshold)
+        chosen = Chosen.named(intruders, households, self.assessment.config.threshold)
         plan = plan_for_scenarios(self.task.households, intruders, chosen, plan=of_rows, progress=self.progress)
         return as_records(self.task, plan, requested)
 
@@ -345,7 +357,8 @@ class _Planning:
             task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0, rings=False
         )
         single = self._for_persons(persons, waiting)
-        single = single.subset(consistent_pairs(task.rows, task.codes, task.rules, single, plan))
+        of_file = FileRules(task.rows, task.rules, task.clusters)
+        single = single.subset(consistent_pairs(task.codes, of_file, single, plan))
         joined: Json = {
             name: np.concatenate([getattr(plan, name), getattr(single, name)])
             for name in ("records", "partners", "moved", "distance", "cost")
@@ -353,23 +366,24 @@ class _Planning:
         return replace(plan, **joined)
 
     def _for_persons(self, task: SwapTask, records: Numbers) -> SwapPlan:
-        scenarios = self.found.roles.scenarios
+        scenarios = self.assessment.roles.scenarios
         if scenarios is None:
             return plan_task(task, records, progress=self.progress)
-        chosen = Chosen.named(scenarios, records, self.found.config.threshold)
+        chosen = Chosen.named(scenarios, records, self.assessment.config.threshold)
         return plan_for_scenarios(task, scenarios, chosen, progress=self.progress)
 
     def after(self, risk: RecordRisk, register: Register, plan: FamilyPlan) -> AfterFamilies:
         """What is left, to each intruder of the run."""
-        scenarios, found = self.found.roles.scenarios, self.found
+        scenarios, assessment = self.assessment.roles.scenarios, self.assessment
         if scenarios is None:
             persons: tuple[RiskAfter, ...] = (risk_after(risk, plan.release, plan.links(register)),)
         else:
             trials = [
-                ScenarioTrial.of(one, plan.release, plan.task.distances, seed=found.config.seed + 1) for one in scenarios.each
+                ScenarioTrial.of(scenario, plan.release, plan.task.distances, seed=assessment.config.seed + 1)
+                for scenario in scenarios.each
             ]
             persons = tuple(trial.after() for trial in trials)
-        return AfterFamilies(persons, tuple(links_after(found, view, plan.release) for view in family_views(found)))
+        return AfterFamilies(persons, tuple(links_after(assessment, view, plan.release) for view in family_views(assessment)))
 
 
 MOST_ATTEMPTS = 3
@@ -415,19 +429,19 @@ def _to_target(planning: _Planning, risk: RecordRisk, register: Register, target
     The first plan serves as many households, by their risk, as would be enough if nothing else were left; while the target is
     missed, those that are left at most risk are served as well.
     """
-    views = family_views(planning.found)
+    views = family_views(planning.assessment)
     of_record = views[0].rows.members.of_record
     chosen = np.unique(np.concatenate([first_choice(view.known_risk, target) for view in views]))
     for attempt in range(MOST_ATTEMPTS):
         plan = planning.for_households(chosen, np.flatnonzero(np.isin(of_record, chosen)))
-        plan = planning.with_persons(plan, _persons_beyond(planning.found, risk, target, plan))
+        plan = planning.with_persons(plan, _persons_beyond(planning.assessment, risk, target, plan))
         after = planning.after(risk, register, plan)
-        left = after.of_households()
-        left[chosen] = 0.0
-        waiting = np.argsort(-left, kind="stable")[: np.count_nonzero(left)]
+        remaining = after.of_households()
+        remaining[chosen] = 0.0
+        waiting = np.argsort(-remaining, kind="stable")[: np.count_nonzero(remaining)]
         if after.meets(target) or not len(waiting) or attempt + 1 == MOST_ATTEMPTS:
             break
-        above = 0 if target.max_record_risk is None else np.count_nonzero(left > target.max_record_risk)
+        above = 0 if target.max_record_risk is None else np.count_nonzero(remaining > target.max_record_risk)
         if not above and target.max_population_uniques is None and target.max_correct_links is None:
             break
         chosen = np.union1d(chosen, waiting[: max(above, len(chosen) // 4, 10)])
@@ -435,27 +449,27 @@ def _to_target(planning: _Planning, risk: RecordRisk, register: Register, target
     return plan, TargetPlan(plan, after.persons[0], after.meets(target), points, _target_sentence(plan, after, target))
 
 
-def _own_risk(found: Assessment, risk: RecordRisk) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _own_risk(assessment: Assessment, risk: RecordRisk) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For every record, the risk without its family: to be alone in the population, and to be matched correctly."""
-    of_record, scenarios = risk.per_record(), found.roles.scenarios
+    of_record, scenarios = risk.per_record(), assessment.roles.scenarios
     own, match = (np.nan_to_num(of_record[name]) for name in ("unique_probability", "match_probability"))
     if scenarios is None:
         return own, match
-    worst = np.append(scenarios.worst_probability, 0.0)[found.table.cell_of_record]
+    worst = np.append(scenarios.worst_probability, 0.0)[assessment.table.cell_of_record]
     return worst, np.where(worst > 0.0, np.maximum(match, worst), 0.0)
 
 
-def _persons_beyond(found: Assessment, risk: RecordRisk, target: SwapTarget, plan: FamilyPlan) -> Numbers:
+def _persons_beyond(assessment: Assessment, risk: RecordRisk, target: SwapTarget, plan: FamilyPlan) -> Numbers:
     """Records that are at risk without their family beyond what the target allows, once the households were swapped."""
-    own, match = _own_risk(found, risk)
+    own, match = _own_risk(assessment, risk)
     own[plan.rows] = match[plan.rows] = 0.0
     match[own == 0.0] = 0.0
     beyond = np.zeros(len(own), dtype=bool) if target.max_record_risk is None else own > target.max_record_risk
     for most, each in ((target.max_population_uniques, own), (target.max_correct_links, match)):
         if most is not None:
             order = np.argsort(-each, kind="stable")
-            left = each.sum() - np.cumsum(each[order])
-            beyond[order[: int(np.searchsorted(-left, -most)) + 1]] |= each.sum() > most
+            remaining = each.sum() - np.cumsum(each[order])
+            beyond[order[: int(np.searchsorted(-remaining, -most)) + 1]] |= each.sum() > most
     return np.flatnonzero(beyond & (own > 0.0))
 
 
@@ -471,63 +485,130 @@ def _target_sentence(plan: FamilyPlan, after: AfterFamilies, target: SwapTarget)
     return f"The target of {target} is out of reach for swaps; all of them together leave {reached}."
 
 
-def _alone_at_risk(wanted: ProtectConfig, found: Assessment, risk: RecordRisk, requested: Numbers) -> Numbers:
+def _alone_at_risk(request: ProtectConfig, assessment: Assessment, risk: RecordRisk, requested: Numbers) -> Numbers:
     """Requested records that are at risk without their family."""
-    least = found.config.threshold if wanted.risk_above is None else wanted.risk_above
-    own = _own_risk(found, risk)[0][requested]
+    least = assessment.config.threshold if request.risk_above is None else request.risk_above
+    own = _own_risk(assessment, risk)[0][requested]
     return requested[(own > 0.0) & (own >= least)]
 
 
-def consistent_pairs(
-    rows: HouseholdRows, codes: NDArray[np.int32], rules: HouseholdRules, single: SwapPlan, before: SwapPlan | None = None
-) -> NDArray[np.bool_]:
-    """Which swaps of single persons can be made so that no household breaks a rule; ``before`` are swaps already made.
+@dataclass(frozen=True, eq=False)
+class FileRules:
+    """What holds in every household of a file, and in every group of records that another column names."""
 
-    All are made, and those in households that then break a rule are undone, until none is left.
+    rows: HouseholdRows | None
+    households: HouseholdRules | None
+    clusters: tuple[ClusterRules, ...]
+
+    @classmethod
+    def of(cls, assessment: Assessment, columns: Sequence[str]) -> FileRules:
+        """The rules of a file; ``columns`` name further groups."""
+        families = assessment.families
+        if families is None:
+            return cls(None, None, cluster_rules(assessment, columns))
+        codes, _ = assessment.data.column_codes(assessment.data.keys)
+        return cls(families.rows, HouseholdRules.of(families.rows, codes), cluster_rules(assessment, columns))
+
+    def broken_records(self, codes: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which records of a release are in a household or another group that breaks a rule."""
+        broken = np.zeros(len(codes), dtype=bool)
+        if self.rows is not None and self.households is not None:
+            broken = np.append(self.households.any_broken(self.rows, codes), False)[self.rows.members.of_record]
+        for rules in self.clusters:
+            broken = broken | rules.broken_records(codes)
+        return np.asarray(broken, dtype=np.bool_)
+
+
+def cluster_rules(assessment: Assessment, columns: Sequence[str]) -> tuple[ClusterRules, ...]:
+    """What holds in every group of records that is not swapped as a family: large households, all if nobody knows them, named columns."""
+    data = assessment.data
+    household = data.household_codes()
+    if household is None and not columns:
+        return ()
+    codes, keys = data.column_codes(data.keys)
+    groups: list[tuple[Clusters, str]] = []
+    if household is not None:
+        has_families = assessment.known_families is not None
+        name = f"household of more than {LARGEST_FAMILY} members" if has_families else "household"
+        groups.append((Clusters.numbered(household, smallest=LARGEST_FAMILY + 1 if has_families else 1), name))
+    groups += [(Clusters.numbered(data.numbers_of([name])), f"group of '{name}'") for name in columns]
+    return tuple(ClusterRules.of(codes, keys, clusters, name) for clusters, name in groups if clusters.n_groups)
+
+
+def keys_held_together(assessment: Assessment, request: ProtectConfig) -> tuple[str, ...]:
+    """Keys that no swap of single persons may move, because all records of a group share them.
+
+    Households that are swapped as a whole take along what their members share.
     """
-    home = rows.members.of_record
-    kept = np.ones(len(single), dtype=bool)
+    data = assessment.data
+    numbers = [data.numbers_of([name]) for name in request.cluster]
+    household = data.household_codes()
+    if household is not None and not request.households and assessment.known_families is None:
+        numbers.append(household)
+    if not numbers:
+        return ()
+    codes, _ = data.column_codes(data.keys)
+    shared = {k for number in numbers for k in shared_within(codes, Clusters.numbered(number))}
+    return tuple(key for k, key in enumerate(data.keys) if k in shared)
+
+
+def consistent_pairs(
+    codes: NDArray[np.int32], rules: FileRules, single: SwapPlan, before: SwapPlan | None = None
+) -> NDArray[np.bool_]:
+    """Which swaps of single persons can be made so that no group breaks a rule; ``before`` are swaps already made.
+
+    All are made, and those in groups that then break a rule are undone, until none is left.
+    """
+    can_stay = np.ones(len(single), dtype=bool)
     start = np.array(codes)
     if before is not None:
         start[before.rows] = before.release.released
     while True:
-        part = single.subset(kept)
+        part = single.subset(can_stay)
         after = np.array(start)
         after[part.rows] = part.release.released
-        broken = np.append(rules.any_broken(rows, after), False)
-        wrong = kept & (broken[home[single.records]] | broken[home[single.partners]])
+        broken = rules.broken_records(after)
+        wrong = can_stay & (broken[single.records] | broken[single.partners])
         if not wrong.any():
-            return kept
+            return can_stay
         # A ring is undone as a whole: its pairs exchange values with each other.
-        kept[single.whole(wrong)] = False
+        can_stay[single.whole(wrong)] = False
 
 
-def consistent(found: Assessment, plan: SwapPlan) -> tuple[SwapPlan, str]:
-    """A plan for persons of a file with households, without the swaps that would break a rule; and what was left out, in words."""
-    families = found.families
-    if families is None or isinstance(plan, FamilyPlan):
+def consistent(assessment: Assessment, plan: SwapPlan, columns: Sequence[str]) -> tuple[SwapPlan, str]:
+    """A plan for persons without the swaps that would break a rule of their household or group; and what was left out, in words.
+
+    ``columns`` name groups other than households.
+    """
+    if isinstance(plan, FamilyPlan) or (assessment.data.household is None and not columns):
         return plan, ""
-    codes, _ = found.data.column_codes(found.data.keys)
-    kept = consistent_pairs(families.rows, codes, HouseholdRules.of(families.rows, codes), plan)
-    if kept.all():
+    codes, _ = assessment.data.column_codes(assessment.data.keys)
+    can_stay = consistent_pairs(codes, FileRules.of(assessment, columns), plan)
+    if can_stay.all():
         return plan, ""
-    n = int((~kept).sum())
-    lost = np.setdiff1d(np.intersect1d(plan.requested, plan.subset(~kept).rows), plan.subset(kept).rows)
+    n = int((~can_stay).sum())
+    lost = np.setdiff1d(np.intersect1d(plan.requested, plan.subset(~can_stay).rows), plan.subset(can_stay).rows)
     unswapped = (*plan.unswapped, *(Unswapped(row, RULE_BROKEN) for row in lost.tolist()))
-    told = f"{counted(n, 'swap')} {verb(n, 'was', 'were')} left out, because a rule that holds in every household would have been broken."
-    return replace(plan.subset(kept), requested=plan.requested, unswapped=unswapped), told
+    sentence = f"{counted(n, 'swap')} {verb(n, 'was', 'were')} left out, because a rule that holds in every household or group would have been broken."
+    return replace(plan.subset(can_stay), requested=plan.requested, unswapped=unswapped), sentence
 
 
-def refuse_broken(found: Assessment, plan: SwapPlan) -> None:
-    """Stop if a household of the release breaks a rule that holds in every household of the original."""
-    families = found.families
-    if families is None:
+def refuse_broken(assessment: Assessment, release: Release, columns: Sequence[str]) -> None:
+    """Stop if a household or another group of the release breaks a rule that holds in every one of the original."""
+    if assessment.data.household is None and not columns:
         return
-    codes, _ = found.data.column_codes(found.data.keys)
-    rules = HouseholdRules.of(families.rows, codes)
-    broken = {
-        kind: int(n.sum()) for kind, n in rules.broken(families.rows, codes_of_release(found, plan.release)).items() if n.any()
-    }
+    of_file, codes = FileRules.of(assessment, columns), codes_of_release(assessment, release)
+    for groups in of_file.clusters:
+        wrong = {kind: int(n.sum()) for kind, n in groups.broken(codes).items() if n.any()}
+        if wrong:
+            raise BadInput(
+                f"In {counted(sum(wrong.values()), 'case')} a {groups.group} would break a rule that holds in every one of the original "
+                f"({listed(sorted(wrong))}): {' '.join(groups.sentences())} Keep those keys as they are (--never-swap). Nothing was written."
+            )
+    if of_file.rows is None or of_file.households is None:
+        return
+    rules = of_file.households
+    broken = {kind: int(n.sum()) for kind, n in rules.broken(of_file.rows, codes).items() if n.any()}
     if not broken:
         return
     keys = [rules.keys[k].key for k in rules.shared]
@@ -543,37 +624,37 @@ def refuse_broken(found: Assessment, plan: SwapPlan) -> None:
     )
 
 
-def codes_of_release(found: Assessment, release: Release) -> NDArray[np.int32]:
+def codes_of_release(assessment: Assessment, release: Release) -> NDArray[np.int32]:
     """The keys of the records after swaps."""
-    codes, _ = found.data.column_codes(found.data.keys)
+    codes, _ = assessment.data.column_codes(assessment.data.keys)
     after = np.array(codes)
     after[release.rows] = release.released
     return after
 
 
-def links_after(found: Assessment, view: FamilyRisk, release: Release) -> HouseholdLinks:
+def links_after(assessment: Assessment, view: FamilyRisk, release: Release) -> HouseholdLinks:
     """What an intruder finds who knows families by the keys of a view: counted in the register or expected."""
-    after = household_release(view.rows, codes_of_release(found, release))
-    return household_links(view.rows, after, reporting_register(view, found))
+    after = household_release(view.rows, codes_of_release(assessment, release))
+    return household_links(view.rows, after, reporting_register(view, assessment))
 
 
-def links_of_households(found: Assessment, release: Release) -> tuple[HouseholdLinks, HouseholdLinks | None] | None:
+def links_of_households(assessment: Assessment, release: Release) -> tuple[HouseholdLinks, HouseholdLinks | None] | None:
     """What an intruder who knows families finds: counted in the register or expected, and what the model expected beside a count."""
-    families = found.families
+    families = assessment.families
     if families is None:
         return None
-    links = links_after(found, families, release)
+    links = links_after(assessment, families, release)
     if families.register is None:
         return links, None
-    after = household_release(families.rows, codes_of_release(found, release))
-    return links, household_links(families.rows, after, modelled(families, found))
+    after = household_release(families.rows, codes_of_release(assessment, release))
+    return links, household_links(families.rows, after, modelled(families, assessment))
 
 
-def told_household(found: Assessment, links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:
+def household_intruder(assessment: Assessment, links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:
     """The household intruder as a run reports it."""
     return IntruderSummary(
         name="household",
-        knows=KNOWS,
+        knows=KNOWS_FAMILIES,
         before=links.before.total,
         after=links.after.total,
         swapped=links.after.of_moved,
@@ -612,11 +693,11 @@ class PutTogether:
     def sentence(self) -> str:
         if not self.households:
             return "Without its number no household can be put together again by values that its members share."
-        told = (
+        beginning = (
             f"Without the household number, {counted(self.households, 'household')} of {number(self.of)} with two or more members, "
             f"{counted(self.persons, 'person')}, can still be put together by values that all members share and nobody else has"
         )
-        return f"{told}: {listed(self.columns)}." if self.columns else f"{told}: those of the keys."
+        return f"{beginning}: {listed(self.columns)}." if self.columns else f"{beginning}: those of the keys."
 
 
 def put_together(columns: dict[str, NDArray[np.int32]], keys: frozenset[str], household: NDArray[np.int64]) -> PutTogether:
@@ -633,9 +714,9 @@ def put_together(columns: dict[str, NDArray[np.int32]], keys: frozenset[str], ho
     """
     _, home, size = np.unique(household, return_inverse=True, return_counts=True)
     first = np.unique(home, return_index=True)[1][home]
-    others = np.flatnonzero(np.arange(len(home)) != first)
+    later_members = np.flatnonzero(np.arange(len(home)) != first)
     several = int((size > 1).sum())
-    shared = {name: codes for name, codes in columns.items() if len(others) and _is_shared(codes, first, others)}
+    shared = {name: codes for name, codes in columns.items() if len(later_members) and _is_shared(codes, first, later_members)}
 
     def rebuilt(names: list[str]) -> NDArray[np.bool_]:
         """Which households of two or more are the only ones with their values of these columns."""
@@ -657,15 +738,15 @@ def put_together(columns: dict[str, NDArray[np.int32]], keys: frozenset[str], ho
     return PutTogether(tuple(telling), int(whole.sum()), int(size[whole].sum()), several, by_keys)
 
 
-def _is_shared(codes: NDArray[np.int32], first: NDArray[np.int64], others: NDArray[np.int64]) -> bool:
-    agree = float((codes[others] == codes[first[others]]).mean())
+def _is_shared(codes: NDArray[np.int32], first: NDArray[np.int64], later_members: NDArray[np.int64]) -> bool:
+    agree = float((codes[later_members] == codes[first[later_members]]).mean())
     share = np.bincount(codes - codes.min()) / len(codes)
     return agree >= SHARED and float((share**2).sum()) <= BY_CHANCE
 
 
-def refuse_put_together(found: Assessment, plan: SwapPlan, treated: Treated, accepted: tuple[str, ...]) -> str:
+def refuse_put_together(assessment: Assessment, plan: SwapPlan, treated: Treated, accepted: tuple[str, ...]) -> str:
     """Stop if columns outside the keys put households together again; otherwise say how many still can be."""
-    data = found.data
+    data = assessment.data
     household = data.household_codes()
     assert household is not None
     left_out = {*data.household_columns, *treated.dropped, *treated.values, *treated.recodes}
@@ -688,7 +769,7 @@ def refuse_put_together(found: Assessment, plan: SwapPlan, treated: Treated, acc
             "says. Nothing was written."
         )
     of_keys = data.column_codes(data.keys)[1]
-    guessed = guessed_members(columns, household, codes_of_release(found, plan.release), of_keys)
+    guessed = guessed_members(columns, household, codes_of_release(assessment, plan.release), of_keys)
     return " ".join(filter(None, [result.sentence, guessed.sentence]))
 
 
@@ -707,9 +788,9 @@ def guessed_members(
     lives = np.flatnonzero(members.place == 1)
     first = members.at[members.of_record[lives], 0]
     lives, first = lives[members.of_record[lives] >= 0], first[members.of_record[lives] >= 0]
-    known = {name: codes for name, codes in columns.items() if int(codes.max(initial=0)) < MOST_LEVELS_GUESSED}
-    shared = [k for k, codes in enumerate(known.values()) if len(lives) and (codes[lives] == codes[first]).all()]
-    return guessed_pairs(np.column_stack([*known.values()]), members.at[:, :2], shared)
+    comparable = {name: codes for name, codes in columns.items() if int(codes.max(initial=0)) < MOST_LEVELS_GUESSED}
+    shared = [k for k, codes in enumerate(comparable.values()) if len(lives) and (codes[lives] == codes[first]).all()]
+    return guessed_pairs(np.column_stack([*comparable.values()]), members.at[:, :2], shared)
 
 
 MOST_LEVELS_GUESSED = 300

@@ -25,7 +25,7 @@ from rarecell.engine.duck import EngineSettings
 from rarecell.engine.places import named_places
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
-from rarecell.release.analyses import Analysis
+from rarecell.release.analyses import Analysis, check_regressions
 from rarecell.run.beside_keys import check_treatments
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.table.contingency import ContingencyTable
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:
     """Read the data of a run and check every name; when ``numbered``, each record has a position, perhaps given by its id."""
-    given = frame if frame is not None else config.input or None
+    origin = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
-        given = open_table(config.spark_table)
+        origin = open_table(config.spark_table)
     settings = EngineSettings(
         memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
     )
-    source = open_source(given, sql=None if frame is not None else config.sql, settings=settings)
+    source = open_source(origin, sql=None if frame is not None else config.sql, settings=settings)
     return Microdata(
         source.numbered(config.id) if numbered else source,
         keys=config.keys,
@@ -66,34 +66,37 @@ def inputs_of(config: RunConfig, frame: Frame = None) -> list[Path]:
     query = None if frame is not None or config.spark_table is not None else config.sql
     data = "" if frame is not None else config.spark_table or config.input
     zeros = "" if config.zeros in choices.ZEROS else config.zeros
-    found = named_places(data, query)
+    paths = named_places(data, query)
     for place in (config.register or "", zeros, *config.hierarchies.values()):
-        found += named_places(place)
+        paths += named_places(place)
     if config.protect is not None and config.protect.released is not None:
-        found += sorted(Path(config.protect.released).glob("protected.*"))
-    return found
+        paths += sorted(Path(config.protect.released).glob("protected.*"))
+    return paths
 
 
-def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConfig) -> None:
-    """Raise an error if an earlier release, or a column to be kept, matched on, carried or analysed, does not exist."""
+def refuse_what_is_missing(data: Microdata, config: RunConfig, request: ProtectConfig) -> None:
+    """Raise an error if something that a release needs does not exist: a column, an earlier release, an optional part of rarecell."""
     columns = list(data.columns)
-    named = [name for names in (*wanted.keep, *wanted.similar) for name in names] + [*wanted.within, *wanted.carry]
-    named += [*wanted.spare, *wanted.accept_leak]
-    check_treatments(data, wanted.treat)
+    named = [name for names in (*request.keep, *request.similar) for name in names] + [*request.within, *request.carry]
+    named += [*request.spare, *request.accept_leak, *request.cluster]
+    check_treatments(data, request.treat)
     # Coarsenings are named after their key: age/10.
     unknown = [name for name in dict.fromkeys(named) if name not in columns and name.rpartition("/")[0] not in data.keys]
     if unknown:
         raise UnknownColumns.among(unknown, columns)
-    keys = [name for name in wanted.carry if name in data.keys and name not in data.areas]
+    keys = [name for name in request.carry if name in data.keys and name not in data.areas]
     if keys:
         raise BadInput(
             f"'{keys[0]}' is a key, which is swapped or stays by itself; --carry names columns that travel with a swapped key."
         )
-    refuse_not_beside(wanted.also_known, data, [name for name, how in wanted.treat.items() if how == DROP])
-    for name, given in config.analysis.items():
-        Analysis.of(name, given).columns(columns)
-    if wanted.released is not None:
-        earlier_release(Path(wanted.released))
+    refuse_not_beside(request.also_known, data, [name for name, how in request.treat.items() if how == DROP])
+    analyses = [Analysis.of(name, words) for name, words in config.analysis.items()]
+    for analysis in analyses:
+        analysis.columns(columns)
+    check_regressions(analyses)
+    data.source.check_writable()
+    if request.released is not None:
+        earlier_release(Path(request.released))
 
 
 def refuse_not_beside(names: Sequence[str], data: Microdata, dropped: Collection[str] = ()) -> None:
@@ -151,7 +154,8 @@ def refuse_crowds(data: Microdata, config: RunConfig) -> None:
     raise BadInput(
         f"'{data.household}' would make {len(size):,} households of {len(codes):,} people, the largest of {size.max():,}. Numbers of households often "
         f"start anew in every area or cluster, so that it takes several columns to tell them apart: --household area,number."
-        f"{hint} If these are institutions, say --households-known no."
+        f"{hint} If these are enterprises, schools or institutions, say --cluster {data.household}: what is the same for all of their "
+        "records then stays the same, and nobody is taken to know them as a family."
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE, SKINNER_SHLOMO
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
-from rarecell.data.names import Stages
+from rarecell.data.names import SamplingStages
 from rarecell.engine.places import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit, Size
@@ -58,6 +58,9 @@ MOST_KEYS_OF_PAPER = 12
 _FEW_KEYS = 16
 """With more keys than this, comparisons that need many fits use proportionally fewer records."""
 
+FROM_BEST = ("single", "hierarchical")
+"""Models of the risk that are built on the best single one."""
+
 N_DRAWN_MODELS = 200
 """Number of models drawn from the posterior and averaged."""
 
@@ -66,26 +69,26 @@ N_DRAWN_MODELS = 200
 class ModelChoice:
     """The models of a run.
 
-    ``best`` is the best single model, ``found`` says how it was found (None if the user named it), and ``risk_model`` is where
+    ``best`` is the best single model, ``search`` says how it was found (None if the user named it), and ``risk_model`` is where
     the risk comes from.
     """
 
     best: DecomposableModel
-    found: SearchResult | None
+    search: SearchResult | None
     risk_model: CellModel
 
     def search_summary(self) -> SearchSummary:
         """How the best model was found, and what the search proves."""
-        if self.found is None:
+        if self.search is None:
             named = "The model was named by the user."
             return SearchSummary(method="given", certified_optimal=False, starts=0, times_met=0, sentence=named, conclusion=named)
         return SearchSummary(
-            method=self.found.method,
-            certified_optimal=self.found.certified_optimal,
-            starts=self.found.starts,
-            times_met=self.found.times_met,
-            sentence=f"{self.found.proof}.",
-            conclusion=self.found.conclusion and f"{self.found.conclusion}.",
+            method=self.search.method,
+            certified_optimal=self.search.certified_optimal,
+            starts=self.search.starts,
+            times_met=self.search.times_met,
+            sentence=f"{self.search.proof}.",
+            conclusion=self.search.conclusion and f"{self.search.conclusion}.",
         )
 
 
@@ -135,38 +138,44 @@ def best_model(
     if config.cliques:
         return DecomposableModel(table, cliques=config.cliques, marginals=table.marginals), None
     memory = _spare_memory(table, config) if memory is None else memory
-    found = _searched(table, config, table.marginals, memory, progress)
-    return found.best, found
+    search = _searched(table, config, table.marginals, memory, progress)
+    return search.best, search
 
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
     """Find the best model and fit those that the risk comes from, both at once if neither needs the other."""
     marginals = table.marginals
-    is_alone = config.model in ("single", "hierarchical")
+    is_alone = config.model in FROM_BEST
     memory = _spare_memory(table, config) // (1 if is_alone else 2)
 
     def find_best() -> tuple[DecomposableModel, SearchResult | None]:
         return best_model(table, config, memory=memory, progress=progress)
 
     if is_alone:
-        best, found = find_best()
+        best, search = find_best()
         if config.model == "single":
-            return ModelChoice(best, found, best)
+            return ModelChoice(best, search, best)
         improved = improve_model(
             table, [best], criterion=penalty_of(config), memory_limit=memory, marginals=marginals, progress=progress
         )
-        return ModelChoice(best, found, improved.best)
-    (best, found), risk_model = on_all_cores(
+        return ModelChoice(best, search, improved.best)
+    (best, search), risk_model = on_all_cores(
         lambda task: task(), [[find_best], [lambda: _risk_model(table, config, marginals, memory, OnlyCancelled(progress))]]
     )
-    return ModelChoice(best, found, risk_model)
+    return ModelChoice(best, search, risk_model)
 
 
 def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> CellModel:
     """The model that the risk comes from, without searching for the best single one unless it is needed."""
-    if config.model in ("single", "hierarchical"):
+    if config.model in FROM_BEST:
         return choose_models(table, config, progress=progress).risk_model
     return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress)
+
+
+def with_best(model: CellModel, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
+    """A model that the risk comes from, beside the best single one."""
+    table = model.table
+    return ModelChoice(*best_model(table, config, memory=_spare_memory(table, config) // 2, progress=progress), model)
 
 
 def penalty_of(config: RunConfig) -> str | float:
@@ -200,9 +209,9 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
     if config.criterion != SKINNER_SHLOMO:
         return search(config.criterion)
     population = population_of(table, config)
-    found = [search(penalty) for penalty in TRIED_PENALTIES]
-    tests = [fit_diagnostics(table, one.best, population=population, seed=config.seed).unique_test for one in found]
-    return found[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
+    results = [search(penalty) for penalty in TRIED_PENALTIES]
+    tests = [fit_diagnostics(table, result.best, population=population, seed=config.seed).unique_test for result in results]
+    return results[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
 
 
 def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, memory: int, progress: Progress) -> CellModel:
@@ -230,7 +239,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
         path = penalty_path(
             table, search=config.search, seed=config.seed, max_clique=config.max_clique, limits=limits, marginals=marginals
         )
-        return AverageModel([one.best for one in path])
+        return AverageModel([step.best for step in path])
     return fit_backoff(table, seed=config.seed, progress=progress)
 
 
@@ -252,10 +261,10 @@ def own_level_risk(
     sampling = "srs" if table.weights is None else "smoothed" if has_smooth_weights else "weights"
     population = config.population or sum(config.populations.values()) or None
     risk = record_risk(table, model, population=population, sampling=sampling, form=config.form)
-    return risk if config.stages is None else _in_drawn_areas(risk, Stages.of(config.stages), config)
+    return risk if config.stages is None else _in_drawn_areas(risk, SamplingStages.of(config.stages), config)
 
 
-def _in_drawn_areas(risk: RecordRisk, stages: Stages, config: RunConfig) -> RecordRisk:
+def _in_drawn_areas(risk: RecordRisk, stages: SamplingStages, config: RunConfig) -> RecordRisk:
     """The risk of a sample in two stages: among the people of the drawn areas, if an intruder knows the area of a record."""
     if stages.column not in risk.table.keys or stages.column in config.recode:
         note = f"The areas of '{stages.column}' that were drawn first are not told apart by the keys, so the risk is that in the whole population."
@@ -267,16 +276,16 @@ def _in_drawn_areas(risk: RecordRisk, stages: Stages, config: RunConfig) -> Reco
             f"{counted(stages.n_drawn, 'area')} {verb(stages.n_drawn, 'was', 'were')} said to be drawn, but the file has {number(n_there)} values "
             f"of '{stages.column}'. Correct --stages."
         )
-    found = risk.if_population_were(stages.share)
+    among_drawn = risk.if_population_were(stages.share)
     note = (
         f"{number(stages.n_drawn)} of {number(stages.n_areas)} areas were drawn, and '{stages.column}' is a key: people of other areas cannot be "
-        f"meant, so the risk is that among the {number(round(found.population))} people of the drawn areas."
+        f"meant, so the risk is that among the {number(round(among_drawn.population))} people of the drawn areas."
     )
-    return replace(found, design=replace(found.design, notes=(*risk.design.notes, note), area=stages.column))
+    return replace(among_drawn, design=replace(among_drawn.design, notes=(*risk.design.notes, note), area=stages.column))
 
 
 def model_estimates(
-    table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig
+    table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig, *, progress: Progress = SILENT
 ) -> tuple[EstimatorDetail, ...]:
     """Expected population uniques under the models of the run, and under Lancaster's additive model."""
 
@@ -293,7 +302,7 @@ def model_estimates(
     details.append(detail("decomposable", chosen.best, single))
     if config.resolution == "multi" and table.n_keys <= MOST_KEYS_OF_PAPER:
         full = table.with_coarsenings(())
-        best = select_model(full, criterion="aic", seed=config.seed).best
+        best = select_model(full, criterion="aic", seed=config.seed, progress=progress).best
         assumes = "The method of Takemura and Endo: the single best decomposable model by AIC, every key at full detail."
         estimate = risk_of(full, best, config).expected_population_uniques
         details.append(EstimatorDetail(name="paper", expected_population_uniques=estimate, assumes=assumes))
@@ -424,14 +433,14 @@ N_RISKIEST = 50
 
 def paper_table(chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> PaperTable | None:
     """The paper's table, for a run that follows its procedure."""
-    if chosen.found is None or not follows_the_paper(config):
+    if chosen.search is None or not follows_the_paper(config):
         return None
     table = risk.table
     models, riskiest = [], []
-    for optimum in chosen.found.optima[:N_MODELS]:
+    for optimum in chosen.search.optima[:N_MODELS]:
         model = DecomposableModel(table, graph=optimum.graph)
-        found = replace(risk, log_cell_probability=model.log_cell_probability())
-        riskiest.append(set(found.riskiest(N_RISKIEST).tolist()))
+        model_risk = replace(risk, log_cell_probability=model.log_cell_probability())
+        riskiest.append(set(model_risk.riskiest(N_RISKIEST).tolist()))
         models.append(
             PaperModel(
                 cliques=model.cliques,
@@ -439,9 +448,9 @@ def paper_table(chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> Pap
                 aic=model.aic,
                 degrees_of_freedom=model.degrees_of_freedom,
                 times_met=optimum.times_met,
-                expected_population_uniques=found.expected_population_uniques,
-                decades={str(decade): n for decade, n in found.decades().items()},
+                expected_population_uniques=model_risk.expected_population_uniques,
+                decades={str(decade): n for decade, n in model_risk.decades().items()},
                 riskiest_shared_with_best=len(riskiest[0] & riskiest[-1]),
             )
         )
-    return PaperTable(models=tuple(models), starts=chosen.found.starts, riskiest=len(riskiest[0]))
+    return PaperTable(models=tuple(models), starts=chosen.search.starts, riskiest=len(riskiest[0]))

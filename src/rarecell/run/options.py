@@ -4,8 +4,8 @@ A field of :class:`~rarecell.run.config.RunConfig` or :class:`~rarecell.run.conf
 which says what kind of value it takes, what it means, and which commands have it. The command line and its help, ``run.toml``,
 the keywords of the library, the commands that a plan prints and the fields of the app follow from that.
 
-A *kind* knows the three forms of a value: as a configuration holds it (:meth:`Kind.typed` checks it), as words of a command line
-(:meth:`Kind.read` and :meth:`Kind.words`, which undo each other), and which values are allowed (:meth:`Kind.judge`).
+A *kind* knows the three forms of a value: as a configuration holds it (:meth:`ValueKind.typed` checks it), as words of a command line
+(:meth:`ValueKind.read` and :meth:`ValueKind.words`, which undo each other), and which values are allowed (:meth:`ValueKind.judge`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,57 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
-from rarecell.machine.numbers import check_plain, check_range
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson
+
+
+# Which numbers and texts may be given at all? Comparisons with "nan" are always false: as a threshold it would silently switch a gate
+# off. A number too large for the machine would end in a traceback, hours later.
+
+LARGEST_COUNT = 2**53
+"""Up to here every whole number is exact in floating point, so that counts stay exact."""
+
+LARGEST_INTEGER = 2**63 - 1
+
+
+def check_plain(value: Any, what: str) -> None:
+    """Raise when a number, or one inside a list or table, is not finite or too large for the machine, or a text has NUL in it.
+
+    Parameters
+    ----------
+    value : Any
+        The value that a user gave.
+    what : str
+        What the error message calls it.
+    """
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            check_plain(name, what)
+            check_plain(inner, f"'{name}' of {what}")
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            check_plain(inner, what)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{what} was given as {value}, which is not a number to count or compare with. Give a finite number.")
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise BadInput(f"{what} was given as a whole number of {_n_digits(value)} digits. Give one of at most 18 digits.")
+    elif isinstance(value, str) and "\0" in value:
+        raise BadInput(f"{what} was given as {value!r}, with a NUL character, which no name of a file or a column has.")
+
+
+def check_range(value: float | None, what: str, low: float, high: float = math.inf) -> None:
+    """Raise when a number lies outside its range; None is allowed."""
+    if value is None:
+        return
+    check_plain(value, what)
+    if not low <= value <= high:
+        expected = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        raise BadInput(f"{what} was given as {value:g}; it must be {expected}.")
+
+
+def _n_digits(value: int) -> int:
+    return int(abs(value).bit_length() * math.log10(2)) + 1
 
 
 class Group(Enum):
@@ -62,7 +109,7 @@ SURE = 0.99
 # ---------------------------------------------------------------------- kinds of values
 
 
-class Kind:
+class ValueKind:
     """A kind of value. Text, unless a subclass says otherwise."""
 
     metavar = "TEXT"
@@ -92,14 +139,14 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Text(Kind):
+class Text(ValueKind):
     """Any text: the name of a column, a size, a mark."""
 
     metavar: str = "TEXT"
 
 
 @dataclass(frozen=True)
-class Place(Kind):
+class Place(ValueKind):
     """A file or a folder."""
 
     metavar: str = "FILE"
@@ -107,7 +154,7 @@ class Place(Kind):
 
 
 @dataclass(frozen=True)
-class Word(Kind):
+class Word(ValueKind):
     """One word of a short list, with what the app shows for each; something else if the list is open."""
 
     shown: Mapping[str, str]
@@ -120,7 +167,7 @@ class Word(Kind):
 
 
 @dataclass(frozen=True)
-class Count(Kind):
+class Count(ValueKind):
     """A whole number."""
 
     low: int = 0
@@ -144,7 +191,7 @@ class Count(Kind):
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class Number(ValueKind):
     """A number."""
 
     low: float = 0.0
@@ -174,7 +221,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Switch(Kind):
+class Switch(ValueKind):
     """True or false; given on the command line, it is true."""
 
     expected = "true or false"
@@ -192,7 +239,7 @@ class Switch(Kind):
 
 
 @dataclass(frozen=True)
-class Names(Kind):
+class Names(ValueKind):
     """Columns, or other names, separated by commas."""
 
     metavar: str = "A,B"
@@ -211,7 +258,7 @@ class Names(Kind):
 
 
 @dataclass(frozen=True)
-class Sets(Kind):
+class Sets(ValueKind):
     """Sets of columns: ``a,b;c``."""
 
     metavar: str = "A,B;C,D"
@@ -230,7 +277,7 @@ class Sets(Kind):
 
 
 @dataclass(frozen=True)
-class Rows(Kind):
+class Rows(ValueKind):
     """Row numbers: counted from 0 in a configuration and in Python, from 1 on the command line, as in reports."""
 
     metavar: str = "K,L"
@@ -257,10 +304,10 @@ class Rows(Kind):
 
 
 @dataclass(frozen=True)
-class Pairs(Kind):
+class Pairs(ValueKind):
     """Values by name, each of the kind ``inner``: ``north=120000`` on the command line, a table in a configuration."""
 
-    inner: Kind
+    inner: ValueKind
     metavar: str = "NAME=VALUE"
     example: str = ""
     at_commas: bool = False
@@ -292,7 +339,7 @@ class Pairs(Kind):
         pairs = [f"{member}={self.inner_of(member).words(held)[0]}" for member, held in value.items()]
         return [joined_names(pairs)] if self.at_commas else pairs
 
-    def inner_of(self, name: str) -> Kind:
+    def inner_of(self, name: str) -> ValueKind:
         """The kind of the value with a name."""
         return self.inner
 
@@ -301,7 +348,7 @@ class Pairs(Kind):
 class Shares(Pairs):
     """Shares by key, or one for all of them, which has the name :data:`EVERY_KEY`: ``0.05`` or ``age=0.05,sex=0.01``."""
 
-    inner: Kind = field(default_factory=lambda: Number(high=SURE))
+    inner: ValueKind = field(default_factory=lambda: Number(high=SURE))
     metavar: str = "P or KEY=P,…"
     example: str = "age=0.05,sex=0.01"
     at_commas: bool = True
@@ -321,22 +368,22 @@ class Shares(Pairs):
 class Part(Pairs):
     """The options of a further class, by name."""
 
-    inner: Kind = field(default_factory=Kind)
+    inner: ValueKind = field(default_factory=ValueKind)
     owner: type = object
     what: str = ""
     """What the class describes, for messages."""
 
-    def inner_of(self, name: str) -> Kind:
-        known = {declared.name: declared.kind for declared in options_of(self.owner)}
-        if name not in known:
-            near = nearest_names(name, list(known), limit=1)
+    def inner_of(self, name: str) -> ValueKind:
+        kinds = {declared.name: declared.kind for declared in options_of(self.owner)}
+        if name not in kinds:
+            near = nearest_names(name, list(kinds), limit=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise BadInput(f"{self.what} has no option '{name}'.{hint} It takes {', '.join(known)}.")
-        return known[name]
+            raise BadInput(f"{self.what} has no option '{name}'.{hint} It takes {', '.join(kinds)}.")
+        return kinds[name]
 
 
 @dataclass(frozen=True)
-class TomlTable(Kind):
+class TomlTable(ValueKind):
     """A small table of its own, written as in a configuration: ``regression="income ~ age"``."""
 
     metavar: str = "TABLE"
@@ -358,7 +405,7 @@ class TomlTable(Kind):
 
 
 @dataclass(frozen=True)
-class TomlTables(Kind):
+class TomlTables(ValueKind):
     """A list of small tables, one for each time the option is given."""
 
     metavar: str = 'NAME="VALUE"'
@@ -377,7 +424,7 @@ class TomlTables(Kind):
         return [TomlTable().words(table)[0] for table in value]
 
 
-class Intruder(Kind):
+class Intruder(ValueKind):
     """The keys that an intruder knows; a table with more than that in a configuration."""
 
     expected = "a table"
@@ -443,7 +490,7 @@ class Option:
 
     Attributes
     ----------
-    kind : Kind
+    kind : ValueKind
         What values it takes.
     help : str
         What it means, in one sentence or two; how lists are written, whether it is repeatable and its default are added.
@@ -463,7 +510,7 @@ class Option:
         The name of the field, that of the command line and its default, which the field itself gives.
     """
 
-    kind: Kind
+    kind: ValueKind
     help: str
     group: Group
     on: tuple[str, ...] = ASSESSING
@@ -497,7 +544,7 @@ class Option:
 
 
 def option(
-    kind: Kind,
+    kind: ValueKind,
     meaning: str,
     group: Group,
     *,
@@ -527,6 +574,11 @@ def options_of(owner: type) -> tuple[Option, ...]:
     return _DECLARED[owner]
 
 
+def option_of(owner: type, name: str) -> Option:
+    """The option with this name."""
+    return next(declared for declared in options_of(owner) if declared.name == name)
+
+
 def _declared(owner: type) -> Iterator[Option]:
     for part in fields(owner):
         if "option" in part.metadata:
@@ -542,19 +594,21 @@ def judged(values: Any) -> None:
         declared.judge(getattr(values, declared.name))
 
 
-def typed(owner: type, given: ReadJson, source: str) -> Json:
+def typed(owner: type, values: ReadJson, source: str) -> Json:
     """Plain values as the fields of a class hold them; names and types are checked, and every unknown name is reported."""
-    known = {declared.name: declared for declared in options_of(owner)}
-    unknown = [name for name in given if name not in known]
+    declared_options = {declared.name: declared for declared in options_of(owner)}
+    unknown = [name for name in values if name not in declared_options]
     if unknown:
         hints = []
         for name in unknown:
-            near = nearest_names(name, list(known), limit=1)
+            near = nearest_names(name, list(declared_options), limit=1)
             hints.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
-        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. The known ones are: {', '.join(known)}.")
+        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. The known ones are: {', '.join(declared_options)}.")
     return {
-        name: None if value is None and known[name].default is None else known[name].kind.typed(value, name, source)
-        for name, value in given.items()
+        name: None
+        if value is None and declared_options[name].default is None
+        else declared_options[name].kind.typed(value, name, source)
+        for name, value in values.items()
     }
 
 
@@ -597,13 +651,13 @@ _FLAG = re.compile(r"""--([a-z][a-z-]*[a-z])(?: "([^"=]+)=([^"]+)"| ([\w,.%-]*\w
 def named_as(text: str, name_of: Callable[[str], str | None]) -> str:
     """A message in which options are called as elsewhere than in the terminal; ``name_of`` gives None for those without a name there."""
 
-    def renamed(found: re.Match[str]) -> str:
-        name, value = name_of(found[1].replace("-", "_")), found[3] or found[4]
+    def renamed(match: re.Match[str]) -> str:
+        name, value = name_of(match[1].replace("-", "_")), match[3] or match[4]
         if name is None:
-            return found[0]
+            return match[0]
         if not name.endswith("="):
             return name if value is None else f"{name}: {value}"
-        return name if value is None else f"{name}{{{found[2]!r}: {value!r}}}" if found[2] else f"{name}{value!r}"
+        return name if value is None else f"{name}{{{match[2]!r}: {value!r}}}" if match[2] else f"{name}{value!r}"
 
     return _FLAG.sub(renamed, text)
 

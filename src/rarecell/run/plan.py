@@ -6,8 +6,9 @@ out by one command.
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.outcome.planned import WAYS, ReleasePoint, Trial, TriedKey, TriedRisk
+from rarecell.outcome.planned import WAYS, RefusedWay, ReleasePoint, Trial, TriedKey, TriedRisk
+from rarecell.outcome.swap import SwapSummary
 from rarecell.planning.planner import (
     MOST_CANDIDATES,
     STAGE,
@@ -31,12 +33,13 @@ from rarecell.planning.planner import (
     candidates_of,
     nondominated,
     plan_release,
+    spread,
     steps_of,
 )
 from rarecell.planning.recodings import (
     OtherColumn,
     RecodedKey,
-    Step,
+    RecodingStep,
     bits_lost,
     entropy,
     key_counts,
@@ -44,17 +47,18 @@ from rarecell.planning.recodings import (
     ladders,
     merged_counts,
     mutual_information,
+    recoded,
     recoded_by,
-    settled,
     shape_of,
 )
 from rarecell.progress import SILENT, OnlyCancelled, Progress, Stages, checkpoint
+from rarecell.risk.attributes import AttributeLimits, Groups, groups_within
 from rarecell.run import models, swaps
 from rarecell.run.assess import assessed
 from rarecell.run.config import Frames, ProtectConfig, RunConfig, as_config, takes_options, words_of
 from rarecell.run.inputs import read
 from rarecell.run.models import with_design_weights
-from rarecell.run.protect import as_released, protected
+from rarecell.run.protect import as_released, protected, with_choice
 from rarecell.run.roles import KnownFamilies
 from rarecell.run.utility import measured_columns
 from rarecell.search import select_model
@@ -91,7 +95,8 @@ def plan(
     max_correct_links : float, optional
         Largest expected number of correct links in the released file.
     max_record_risk : float, optional
-        Highest risk of any record in the released file.
+        Highest risk of any record in the released file. Instead of these or beside them, ``k``, ``l_diversity``, ``t_closeness`` and
+        ``max_guess_gain`` set limits on groups of equal key values, as for :func:`rarecell.protect`.
     recodable : sequence of str, optional
         Keys that may be recoded; unless given, all that the run does not recode already.
     candidates : int
@@ -106,27 +111,37 @@ def plan(
     --------
     >>> import rarecell as rc
     >>> from rarecell import datasets
-    >>> found = rc.plan(
+    >>> frontier = rc.plan(
     ...     datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677, max_record_risk=0.1, model="independence"
     ... )
-    >>> found.points[0].recoding
+    >>> frontier.points[0].recoding
     {}
     """
-    config, given = as_config(data, frame, options)
-    target = ReleaseTarget(max_correct_links, max_record_risk)
-    records = read(config, given.data)
-    table = records.table()
+    config, frames = as_config(data, frame, options)
+    request = config.protect or ProtectConfig()
+    limits = {name: getattr(request, name) for name in ("k", "l_diversity", "t_closeness", "max_guess_gain")}
+    target = ReleaseTarget(max_correct_links, max_record_risk, **limits)
+    records = read(config, frames.data)
+    if target.limits_groups:
+        swaps.refuse_without_positions(records, request, None)
+    table = records.table(records=True if target.limits_groups else None)
     table = with_design_weights(records, table, config)
     keys = _free_keys(config, recodable)
+    likeness = records.likeness(table)
     if config.household is not None and config.households_known == "yes":
-        families = assessed(config, Stages(OnlyCancelled(progress)), given).households
+        families = assessed(config, Stages(OnlyCancelled(progress)), frames).households
         if families is not None and families.known is not None:
-            return _with_families(config, given, target, families.known, table, keys, candidates, progress)
+            steps = ladders(table, keys, likeness=likeness)
+            return _with_families(config, frames, target, families.known, table, steps, candidates, progress)
+    if target.limits_groups:
+        steps = ladders(table, keys, likeness=likeness)
+        return _towards_groups(config, frames, target, records, table, steps, candidates, progress)
     return plan_release(
         table,
         quick_fit(config, progress),
         target=target,
         keys=keys,
+        likeness=likeness,
         columns=other_columns(records, table),
         amounts=amounts_of(records, table),
         confirm=careful_fit(config, records, progress),
@@ -154,54 +169,133 @@ def _with_families(
     config: RunConfig,
     frames: Frames,
     target: ReleaseTarget,
-    known: KnownFamilies,
+    known_families: KnownFamilies,
     table: ContingencyTable,
-    keys: Sequence[str],
+    steps: Sequence[Sequence[RecodingStep]],
     most: int,
     progress: Progress,
 ) -> ReleaseFrontier:
     """Ways to release a file with households: recodings, exchanges between households, no number, other areas."""
-    steps = ladders(table, keys)
     n_candidates, candidates = candidates_of(table, steps, most)
-    counts = key_counts(table)
-    total = sum(entropy(of_key) for of_key in counts.values())
-    screened: dict[tuple[int, ...], tuple[float, float]] = {}
-    progress.start(STAGE, len(candidates))
-    for candidate in candidates:
-        chosen = settled(table, steps_of(steps, candidate))
-        lost = sum(bits_lost(counts, chosen).values()) / total if total > 0.0 else 0.0
-        screened[candidate] = (
-            lost,
-            known.quick_links({step.key: step.coarsening for step in chosen if step.coarsening is not None}),
-        )
-        checkpoint(progress, STAGE, 1)
-    progress.done()
+
+    def links_left(chosen: Sequence[RecodingStep]) -> float:
+        return known_families.quick_links({step.key: step.coarsening for step in chosen if step.coarsening is not None})
+
+    screened = _screened(table, steps, candidates, links_left, progress)
     chosen_ones = _worth_releasing(screened, target)
     ways = [(candidate, "households") for candidate in chosen_ones]
     ways += [(candidate, "unlink") for candidate in chosen_ones[:MOST_UNLINKED]]
-    if known.file.data.areas and known.file.data.areas[-1] in config.keys:
+    if known_families.file.data.areas and known_families.file.data.areas[-1] in config.keys:
         ways.append((chosen_ones[0], "areas"))
-    found: list[ReleasePoint] = []
+    return _released(config, frames, target, table, steps, ways, n_candidates, progress)
+
+
+def _screened(
+    table: ContingencyTable,
+    steps: Sequence[Sequence[RecodingStep]],
+    candidates: Sequence[tuple[int, ...]],
+    left_of: Callable[[Sequence[RecodingStep]], float],
+    progress: Progress,
+) -> dict[tuple[int, ...], tuple[float, float]]:
+    """For each candidate, the share of the information that it loses, and what it leaves to be done."""
+    counts = key_counts(table)
+    total = sum(entropy(of_key) for of_key in counts.values())
+    screened = {}
+    progress.start(STAGE, len(candidates))
+    for candidate in candidates:
+        chosen = steps_of(steps, candidate)
+        lost = sum(bits_lost(counts, chosen).values()) / total if total > 0.0 else 0.0
+        screened[candidate] = (lost, left_of(chosen))
+        checkpoint(progress, STAGE, 1)
+    progress.done()
+    return screened
+
+
+def _released(
+    config: RunConfig,
+    frames: Frames,
+    target: ReleaseTarget,
+    table: ContingencyTable,
+    steps: Sequence[Sequence[RecodingStep]],
+    ways: Sequence[tuple[tuple[int, ...], str]],
+    n_candidates: int,
+    progress: Progress,
+) -> ReleaseFrontier:
+    """Carry out some recodings, each in its way, and keep those that no other beats."""
+    counts = key_counts(table)
+    carried_out: list[ReleasePoint] = []
+    refused: list[RefusedWay] = []
     progress.start("carrying out releases", len(ways))
     for candidate, way in ways:
+        chosen = steps_of(steps, candidate)
         try:
-            found.append(_carried_out(config, frames, target, settled(table, steps_of(steps, candidate)), counts, way, progress))
-        except BadInput:
+            carried_out.append(_carried_out(config, frames, target, chosen, counts, way, progress))
+        except BadInput as refusal:
             # What a command would refuse, because another column gives a key or a household away, is no way to release the file.
-            continue
+            refused.append(
+                RefusedWay({step.key: step.words for step in chosen if step.coarsening is not None}, way, str(refusal))
+            )
         finally:
             checkpoint(progress, "carrying out releases", 1)
     progress.done()
     points = []
     for name in WAYS:
-        of_way: dict[tuple[int, ...], ReleasePoint] = {(place,): point for place, point in enumerate(found) if point.way == name}
+        of_way: dict[tuple[int, ...], ReleasePoint] = {
+            (place,): point for place, point in enumerate(carried_out) if point.way == name
+        }
         points += [of_way[place] for place in nondominated(of_way)]
-    if not found:
-        raise BadInput(
-            "No way to release this file was carried out, because other columns give keys or households away; protect says which. "
-            "Drop or treat them (--treat), then plan again."
-        )
-    return ReleaseFrontier(target, tuple(points), tuple(found), n_candidates)
+    if not carried_out:
+        raise BadInput(f"Nothing that was planned can be carried out. {refused[-1].reason if refused else ''}")
+    return ReleaseFrontier(target, tuple(points), tuple(carried_out), n_candidates, tuple(refused))
+
+
+# A least size of groups, and limits on what groups give away, are reached by swaps and exchanges, recodings, and blanks. Recodings are
+# compared by the values that they alone leave to be blanked, and a few of them are carried out as the command would.
+
+
+MOST_WITH_BLANKS = 6
+"""Number of recodings that are carried out towards limits on groups."""
+
+
+def _towards_groups(
+    config: RunConfig,
+    frames: Frames,
+    target: ReleaseTarget,
+    records: Microdata,
+    table: ContingencyTable,
+    steps: Sequence[Sequence[RecodingStep]],
+    most: int,
+    progress: Progress,
+) -> ReleaseFrontier:
+    """Ways to release a file in large enough groups, or in groups that give little enough away: recodings with the blanks they leave."""
+    n_candidates, candidates = candidates_of(table, steps, most)
+    limits = AttributeLimits(target.l_diversity, target.t_closeness, target.max_guess_gain)
+    inside = np.flatnonzero(table.cell_of_record >= 0)
+    columns = []
+    if limits != AttributeLimits():
+        if not config.sensitive:
+            raise BadInput("Limits on what groups give away are for sensitive columns; name them with --sensitive.")
+        codes, categories = records.column_codes(list(config.sensitive))
+        columns = [(c, codes[inside, k].astype(np.int64)) for k, c in enumerate(categories)]
+
+    def blanks_left(chosen: Sequence[RecodingStep]) -> float:
+        changed = recoded(table, chosen)
+        n_small = 0 if target.k is None else int(changed.counts[changed.counts < target.k].sum())
+        for sensitive, values in columns:
+            cells = changed.cells[changed.cell_of_record[inside]]
+            groups, group = Groups.of_records(changed.categories, cells, sensitive, values)
+            n_small += int((~groups_within(groups, limits))[group].sum())
+        return float(n_small)
+
+    screened = _screened(table, steps, candidates, blanks_left, progress)
+    in_order = sorted(screened, key=lambda candidate: (screened[candidate], candidate))
+    fewest, worthwhile = math.inf, []
+    for candidate in in_order:
+        if screened[candidate][1] < fewest:
+            fewest = screened[candidate][1]
+            worthwhile.append(candidate)
+    chosen = spread(worthwhile, MOST_WITH_BLANKS)
+    return _released(config, frames, target, table, steps, [(candidate, "") for candidate in chosen], n_candidates, progress)
 
 
 def _worth_releasing(screened: Mapping[tuple[int, ...], tuple[float, float]], target: ReleaseTarget) -> list[tuple[int, ...]]:
@@ -222,16 +316,16 @@ def _carried_out(
     config: RunConfig,
     frames: Frames,
     target: ReleaseTarget,
-    steps: Sequence[Step],
+    steps: Sequence[RecodingStep],
     counts: Mapping[str, NDArray[np.int64]],
     way: str,
     progress: Progress,
 ) -> ReleasePoint:
     """One way to release the file, carried out as its command would; nothing is written."""
     recoding = {step.key: step.words for step in steps if step.coarsening is not None}
-    planned, wanted = as_released(config_for(config, recoding, way, target))
+    planned, request = as_released(with_choice(config_for(config, recoding, way, target)))
     stages = Stages(OnlyCancelled(progress))
-    done = protected(wanted, assessed(planned, stages, frames, wanted=wanted), stages)
+    done = protected(request, assessed(planned, stages, frames, request=request), stages)
     summary, swap = done.summary, done.summary.swap
     assert swap is not None
     lost = bits_lost(counts, steps)
@@ -246,6 +340,9 @@ def _carried_out(
     reached = (target.max_correct_links is None or links <= target.max_correct_links) and (
         target.max_record_risk is None or highest <= target.max_record_risk
     )
+    if target.limits_groups:
+        refusals = () if summary.release is None or summary.release.profile is None else summary.release.profile.refusals
+        reached = reached and not any(reason.is_requested for reason in refusals)
     return ReleasePoint(
         recoding=recoding,
         groups={step.key: step.groups for step in steps if step.coarsening is not None},
@@ -267,14 +364,22 @@ def _carried_out(
         is_met=reached,
         means_moved=None if swap.file is None else swap.file.largest,
         means_moved_of="" if swap.file is None else swap.file.column,
+        values_blanked=_blanked(swap) if target.limits_groups else None,
+        values_exchanged=sum(column.exchanged for column in swap.attribute_targets) if target.limits_groups else None,
         way=way,
     )
+
+
+def _blanked(swap: SwapSummary) -> int:
+    """Number of values of keys and sensitive columns that are blanked."""
+    of_keys = 0 if swap.suppression is None else sum(swap.suppression.by_key.values())
+    return of_keys + sum(column.blanked for column in swap.attribute_targets)
 
 
 def config_for(config: RunConfig, recoding: Mapping[str, str], way: str, target: ReleaseTarget) -> RunConfig:
     """The run that releases a file in one way."""
     protect = replace(
-        config.protect or ProtectConfig(),
+        (config.protect or ProtectConfig()).without_choice if target.options else config.protect or ProtectConfig(),
         max_correct_links=target.max_correct_links,
         max_record_risk=target.max_record_risk,
     )
@@ -339,11 +444,11 @@ def careful_fit(config: RunConfig, records: Microdata, progress: Progress) -> Fi
 
 def _rules(config: RunConfig, records: Microdata, table: ContingencyTable, zeros: StructuralZeros) -> SwapRules:
     """The rules of a release; without records in memory, only those on combinations of keys."""
+    request = config.protect or ProtectConfig()
     if table.record_cell is None:
-        return SwapRules(SwapConstraints(structural_zeros=zeros or None))
-    wanted = config.protect or ProtectConfig()
-    constraints, columns = swaps.rules_for_swaps(wanted, config, records, table, zeros)
-    return SwapRules(constraints, wanted.keep, columns, records.record_names)
+        return SwapRules(SwapConstraints(structural_zeros=zeros or None), max_sure_links=request.max_sure_links)
+    constraints, columns = swaps.rules_for_swaps(request, config, records, table, zeros)
+    return SwapRules(constraints, request.keep, columns, records.record_names, request.max_sure_links)
 
 
 def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]:
@@ -377,8 +482,9 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
     """The command that carries out a point of the frontier, under the rules that the plan obeyed."""
     recode = {**_recodings(config), **recodings_with(config, point.recoding)}
     coding = {key: coding for key, coding in config.coding.items() if key not in recode}
-    words = words_of(replace(config, recode=recode, coding=coding), "protect")
     way = WAYS[point.way]
+    chosen = config if config.protect is None or not target.options else replace(config, protect=config.protect.without_choice)
+    words = words_of(replace(chosen, recode=recode, coding=coding), "protect")
     options = " ".join([*way.options, *([target.options] if way.is_aimed else []), f"--out {out}"])
     return f"{shlex.join(['rarecell', 'protect', *words])} {options}"
 
@@ -388,10 +494,10 @@ def recodings_with(config: RunConfig, recoding: Mapping[str, str]) -> dict[str, 
 
     A run may say whether the levels of a key are ordered; groups found from the data depend on that.
     """
-    found = dict(config.recode)
+    words = dict(config.recode)
     for key, how in recoding.items():
-        found[key] = f"{found[key]}, {how}" if key in found else how
-    return found
+        words[key] = f"{words[key]}, {how}" if key in words else how
+    return words
 
 
 def _recodings(config: RunConfig) -> dict[str, str]:
@@ -400,19 +506,20 @@ def _recodings(config: RunConfig) -> dict[str, str]:
     return {key: coding.in_words() for key, coding in codings.items() if coding.changes_values}
 
 
-def as_json(found: ReleaseFrontier, config: RunConfig) -> Json:
+def as_json(frontier: ReleaseFrontier, config: RunConfig) -> Json:
     """The frontier as plain values."""
     return {
-        "target": {name: value for name, value in asdict(found.target).items() if value is not None},
-        "combinations": found.n_candidates,
-        "points": _points(found.points, found, config),
-        "cheapest": {name: found.points.index(point) for name, point in found.cheapest.items()},
-        "looked_at": _points(found.looked_at, found, config),
+        "target": {name: value for name, value in asdict(frontier.target).items() if value is not None},
+        "combinations": frontier.n_candidates,
+        "points": _points(frontier.points, frontier, config),
+        "cheapest": {name: frontier.points.index(point) for name, point in frontier.cheapest.items()},
+        "looked_at": _points(frontier.looked_at, frontier, config),
+        "refused": [asdict(way) for way in frontier.refused],
     }
 
 
-def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[Json]:
-    return [{**asdict(point), "command": command_for(point, found.target, config)} for point in points]
+def _points(points: Sequence[ReleasePoint], frontier: ReleaseFrontier, config: RunConfig) -> list[Json]:
+    return [{**asdict(point), "command": command_for(point, frontier.target, config)} for point in points]
 
 
 # What would coarser keys change? An answer before anything is run.
@@ -438,7 +545,10 @@ class Trials:
         table = data.table()
         self.table = with_design_weights(data, table, config)
         self.columns: list[OtherColumn] = other_columns(data, table)
-        self._offered = {key: tuple(step.words for step in ladder(self.table, key)[1:]) for key in self.table.keys}
+        self.likeness = data.likeness(table)
+        self._offered = {
+            key: tuple(step.words for step in ladder(self.table, key, self.likeness[key])[1:]) for key in self.table.keys
+        }
         self._of_key = {
             c.key: (shape_of(c), tuple(_value_label(data.columns[c.key], level) for level in c.levels))
             for c in self.table.categories
@@ -448,16 +558,16 @@ class Trials:
     def of(self, recode: Mapping[str, str]) -> Trial:
         """Try a recoding, in the words of ``--recode``, on top of the coding in the configuration."""
         coding = joined_codings(self.config.coding, {key: words for key, words in recode.items() if words.strip()})
-        codings = {key: Coding.of(given, key=key) for key, given in coding.items()}
-        table, keys = recoded_by(self.table, codings)
+        codings = {key: Coding.of(how, key=key) for key, how in coding.items()}
+        table, keys = recoded_by(self.table, codings, self.likeness)
         return Trial(
             before=self._risk(self.table, ()),
             after=self._risk(table, tuple(sorted((key, repr(coding)) for key, coding in codings.items()))),
-            keys=tuple(self._told(key, recode.get(key.key, "")) for key in keys),
+            keys=tuple(self._tried_key(key, recode.get(key.key, "")) for key in keys),
             association_kept=_association_kept(self.columns, keys),
         )
 
-    def _told(self, key: RecodedKey, words: str) -> TriedKey:
+    def _tried_key(self, key: RecodedKey, words: str) -> TriedKey:
         is_short = len(key.labels) <= MOST_SHOWN
         shape, meanings = self._of_key[key.key]
         return TriedKey(

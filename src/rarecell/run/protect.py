@@ -33,9 +33,10 @@ from rarecell.run.after import (
     after_blanking,
     attributes_after,
     columns_left_behind,
+    compared_with_earlier,
     groups_of,
-    held_against,
     interval_after,
+    intruders_after_blanks,
     left_at_risk,
     most_affected,
     released_state,
@@ -46,17 +47,22 @@ from rarecell.run.after import (
     suppression_summary,
     together_after,
     together_before,
-    told_after_blanks,
-    within_limits,
 )
 from rarecell.run.also_known import with_beyond
 from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
 from rarecell.run.config import PARTICIPANTS, ProtectConfig, RunConfig, as_config, takes_options
-from rarecell.run.households import asked_about, links_of_households, refuse_broken, refuse_put_together, told_household
+from rarecell.run.households import (
+    household_intruder,
+    household_question,
+    links_of_households,
+    refuse_broken,
+    refuse_put_together,
+)
 from rarecell.run.inputs import inputs_of
 from rarecell.run.results import Assessment, Protection
-from rarecell.run.utility import compared_analyses, file_utility, travelling, weighted_tables
+from rarecell.run.sensitive import within_limits
+from rarecell.run.utility import compared_analyses, file_utility, travelling, weighted_tables, with_raked_weights
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.families import FamilyPlan
 from rarecell.swap.formal.release import FormalRelease
@@ -97,34 +103,64 @@ def protect(
     >>> done.summary.swap.margins_identical
     True
     """
-    config, given = as_config(data, frame, options)
+    config, frames = as_config(data, frame, options)
     config = swaps.with_earlier_seed(config)
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
-    config, wanted = as_released(with_choice(config))
+    config, request = as_released(with_choice(config))
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
-        found = assessed(config, stages, given, wanted=wanted)
-        result = protected(wanted, found, stages)
+    with files.run_folder(out, overwrite, inputs_of(config, frames.data)) as folder:
+        assessment = assessed(config, stages, frames, request=request)
+        result = protected(request, assessment, stages)
         if folder is not None:
             files.write_protection(folder, result, stages)
-            files.publish(folder, "protect", found, stages)
+            files.publish(folder, "protect", assessment, stages)
     return result
 
 
 def with_choice(config: RunConfig) -> RunConfig:
     """The same run; if it does not say which records to protect, those whose risk is above what its profile accepts."""
-    wanted = config.protect or ProtectConfig()
-    if wanted.chooses_records:
+    request = config.protect or ProtectConfig()
+    if request.chooses_records:
         return config
     limit = Profile.named(config.profile or DEFAULT).max_record_risk
-    return replace(config, protect=replace(wanted, risk_above=config.threshold if limit is None else limit))
+    return replace(config, protect=replace(request, risk_above=config.threshold if limit is None else limit))
 
 
 def as_released(config: RunConfig) -> tuple[RunConfig, ProtectConfig]:
-    """The run as it judges a release, and what it is to protect: without their number nobody knows households."""
-    wanted = choosing(config)
-    return (replace(config, households_known="no") if wanted.unlink else config), wanted
+    """The run as it judges a release, and what it is to protect.
+
+    Without their number nobody knows households, and whoever has the released file cannot compare a key that it lacks.
+    """
+    config = _without_keys(config)
+    request = choosing(config)
+    return (replace(config, households_known="no") if request.unlink else config), request
+
+
+def _without_keys(config: RunConfig) -> RunConfig:
+    """The run without the keys that are left out of the released file, whatever it says about them."""
+    assert config.protect is not None, "a run that protects has a choice"
+    dropped = config.protect.leave_out
+    if not dropped:
+        return config
+    kept = tuple(key for key in config.keys if key not in dropped)
+    if not kept:
+        raise BadInput("Every key is to be left out, so that nothing could be compared with a register. Keep one of them.")
+    protect = replace(
+        config.protect,
+        treat={**config.protect.treat, **dict.fromkeys(dropped, DROP)},
+        never_swap=tuple(key for key in config.protect.never_swap if key not in dropped),
+        keep=tuple(names for names in config.protect.keep if not set(names) & set(dropped)),
+        blank=tuple(key for key in config.protect.blank if key not in dropped),
+    )
+    return replace(
+        config,
+        keys=kept,
+        protect=protect,
+        recode={key: how for key, how in config.recode.items() if key not in dropped},
+        coding={key: how for key, how in config.coding.items() if key not in dropped},
+        hierarchies={key: how for key, how in config.hierarchies.items() if key not in dropped},
+    )
 
 
 def choosing(config: RunConfig) -> ProtectConfig:
@@ -169,76 +205,82 @@ class Draft:
     targets: tuple[AttributeTarget, ...] = ()
 
 
-def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+def protected(request: ProtectConfig, assessment: Assessment, stages: Stages) -> Protection:
     """Make a release of an assessed file, and judge it."""
-    if found.undeclared is not None and wanted.treat.get(found.undeclared) != DROP:
+    if assessment.undeclared is not None and request.treat.get(assessment.undeclared) != DROP:
         raise BadInput(
-            f'{asked_about(found.undeclared)} Or leave it out of the release (--treat "{found.undeclared}=drop"). Nothing was written.'
+            f'{household_question(assessment.undeclared)} Or leave it out of the release (--treat "{assessment.undeclared}=drop"). Nothing was written.'
         )
-    return _formally_protected(wanted, found, stages) if wanted.formal else _swapped(wanted, found, stages)
+    return _formally_protected(request, assessment, stages) if request.formal else _swapped(request, assessment, stages)
 
 
-def _swapped(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+def _swapped(request: ProtectConfig, assessment: Assessment, stages: Stages) -> Protection:
     """Swap values of the records asked for, and blank what swaps leave at risk if that was asked for as well."""
     with stages.stage(Stage.PLAN):
-        planned = swaps.planned_within(wanted, found, stages.progress)
+        planned = swaps.planned_within(request, assessment, stages.progress)
         plan = planned.plan
-        links = plan.links(swaps.reporting_register(found))
-        risk = swaps.risk_as_known(found)
+        links = plan.links(swaps.reporting_register(assessment))
+        risk = swaps.risk_as_known(assessment)
         before_blanks = risk_after(risk, plan.release, links)
-        release = plan.release.with_blanks(suppressed(wanted, found, plan, before_blanks, stages.progress))
+        release = plan.release.with_blanks(suppressed(request, assessment, plan, before_blanks, stages.progress))
         after = after_blanking(before_blanks, release)
     with stages.stage(Stage.MARGINS):
         margins = (*checked_margins(plan), *planned.tables)
-        refuse_broken(found, plan)
+        refuse_broken(assessment, plan.release, request.cluster)
     with stages.stage(Stage.COST):
-        draft = _draft(wanted, found, plan, release, margins)
-        unlinked = refuse_put_together(found, plan, draft.treated, wanted.accept_leak) if wanted.unlink else ""
-        households = None if wanted.unlink else links_of_households(found, plan.release)
-        together = together_after(found, draft.release, after, None if households is None else households[0])
-        swap = _judged_swaps(wanted, found, planned, draft, links, (before_blanks, after), households, together)
-        swap = with_beyond(swap, found, draft.release, draft.columns, draft.treated, plan.task.distances)
-        remaining, riskiest = left_at_risk(found, plan, after, together)
+        draft = _draft(request, assessment, plan, release, margins)
+        unlinked = refuse_put_together(assessment, plan, draft.treated, request.accept_leak) if request.unlink else ""
+        households = None if request.unlink else links_of_households(assessment, plan.release)
+        together = together_after(assessment, draft.release, after, None if households is None else households[0])
+        swap = _judged_swaps(request, assessment, planned, draft, links, (before_blanks, after), households, together)
+        swap = with_beyond(swap, assessment, draft.release, draft.columns, draft.treated, plan.task.distances)
+        remaining, riskiest = left_at_risk(assessment, plan, after, together)
         swap = replace(swap, remaining=remaining)
-        before = together_before(found.known_families, risk)
-        columns = role_columns(found.data, found.config, risk)
+        before = together_before(assessment.known_families, risk)
+        columns = role_columns(assessment.data, assessment.config, risk)
         groups = groups_of(risk, draft.release, after, columns, (before, together))
-    notes = (*_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
-    return _protection(found, draft, swap, notes, stages, groups=groups, riskiest=riskiest)
+    notes = (*_fewer_than_asked_for(request, assessment, plan), *planned.notes, *([unlinked] if unlinked else []))
+    return _protection(assessment, draft, swap, notes, stages, groups=groups, riskiest=riskiest)
 
 
-def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+def _formally_protected(request: ProtectConfig, assessment: Assessment, stages: Stages) -> Protection:
     """Change records at random, with a stated ε."""
     with stages.stage(Stage.PLAN):
-        made = formal.released(wanted, found, stages.progress)
+        formal_release = formal.released(request, assessment, stages.progress)
     with stages.stage(Stage.MARGINS):
-        margins = checked_margins(made)
+        margins = checked_margins(formal_release)
     with stages.stage(Stage.COST):
-        draft = _draft(wanted, found, made, made.release, margins)
-        swap = formal.summarised(made, found, draft.columns, margins)
-        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change, treated=draft.treated))
-    return _protection(found, draft, swap, formal.notes(wanted), stages, groups=found.summary.groups)
+        draft = _draft(request, assessment, formal_release, formal_release.release, margins)
+        swap = formal.summarised(formal_release, assessment, draft.columns, margins)
+        swap = replace(
+            swap, file=file_utility(assessment, formal_release.release, limit=request.max_change, treated=draft.treated)
+        )
+    return _protection(assessment, draft, swap, formal.notes(request), stages, groups=assessment.summary.groups)
 
 
 def _draft(
-    wanted: ProtectConfig,
-    found: Assessment,
+    request: ProtectConfig,
+    assessment: Assessment,
     plan: SwapPlan | FormalRelease,
     release: Release,
     margins: tuple[MarginCheck, ...],
 ) -> Draft:
     """Add to a release what happens beside its keys: columns that travel, treated and blanked columns, and what these give away."""
-    columns = swaps.other_columns(found.data, release)
+    columns = swaps.other_columns(assessment.data, release)
     if isinstance(plan, SwapPlan):
-        release = release.with_travel(travelling(wanted, found, release, columns))
-    treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
-    around = around_keys(wanted, found.data, release, treated)
-    release, targets = within_limits(wanted, found, release)
+        release = release.with_travel(travelling(request, assessment, release, columns))
+    treated = treated_columns(assessment.data, request.treat, seed=swaps.seed_of(assessment.config, request))
+    if request.rake:
+        treated = with_raked_weights(assessment, release, treated, seed=swaps.seed_of(assessment.config, request))
+    around = around_keys(request, assessment.data, release, treated)
+    seed = swaps.seed_of(assessment.config, request)
+    untouched = swaps.untouched_records(plan.task) if isinstance(plan, SwapPlan) else None
+    release, targets = within_limits(request, assessment, release, untouched=untouched, seed=seed)
     return Draft(plan, release, margins, columns, treated, around, targets)
 
 
 def _protection(
-    found: Assessment,
+    assessment: Assessment,
     draft: Draft,
     swap: SwapSummary,
     notes: tuple[str, ...],
@@ -248,31 +290,35 @@ def _protection(
     riskiest: tuple[RemainingRecord, ...] = (),
 ) -> Protection:
     """The release with its verdict."""
-    of_file = found.summary
+    of_file = assessment.summary
     summary = replace(of_file, swap=swap, notes=(*of_file.notes, *notes), groups=groups, release=draft.around)
-    summary = judged(summary, found.config.profile)
-    return Protection(found, draft.plan, draft.release, summary, stages.seconds, riskiest, draft.treated)
+    summary = judged(summary, assessment.config.profile)
+    return Protection(assessment, draft.plan, draft.release, summary, stages.seconds, riskiest, draft.treated)
 
 
 def _judged_swaps(
-    wanted: ProtectConfig,
-    found: Assessment,
+    request: ProtectConfig,
+    assessment: Assessment,
     planned: swaps.Planned,
     draft: Draft,
     links: MovedLinks,
-    left: tuple[RiskAfter, RiskAfter],
+    risks_left: tuple[RiskAfter, RiskAfter],
     households: tuple[HouseholdLinks, HouseholdLinks | None] | None,
     together: NDArray[np.float64] | None,
 ) -> SwapSummary:
     """What the swaps did, what intruders still find, and what it cost.
 
-    ``left`` is the risk that swaps leave, and blanks as well; ``households`` what is found of families, ``together`` the risk of every
+    ``risks_left`` is the risk that swaps leave, and blanks as well; ``households`` what is found of families, ``together`` the risk of every
     record with its family.
     """
-    before_blanks, after = left
-    plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(found), draft.release
+    before_blanks, after = risks_left
+    plan, target, risk, release = planned.plan, planned.target, swaps.risk_as_known(assessment), draft.release
     is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
-    stay = {name: column for name, column in draft.columns.items() if name not in {*release.columns, *release.hidden}}
+    stay = {
+        name: column
+        for name, column in draft.columns.items()
+        if name not in {*release.columns, *release.hidden, *release.exchanged}
+    }
 
     def cost() -> SwapSummary:
         return swap_summary(
@@ -286,47 +332,49 @@ def _judged_swaps(
         )
 
     def judgement() -> tuple[tuple[IntruderSummary, ...], SwapSummary]:
-        tried, of_swaps = side_by_side(lambda: swaps.told_intruders(found, plan.release, links, plan.task.distances), cost)
-        tried = told_after_blanks(tried, release, before_blanks, after)
-        return (*tried, *([] if households is None else [told_household(found, *households)])), of_swaps
+        tried, of_swaps = side_by_side(
+            lambda: swaps.intruder_summaries(assessment, plan.release, links, plan.task.distances), cost
+        )
+        tried = intruders_after_blanks(tried, release, before_blanks, after)
+        return (*tried, *([] if households is None else [household_intruder(assessment, *households)])), of_swaps
 
     # Only one of the two may read the file, because a connection to an engine answers one question at a time.
-    (intruders, of_swaps), interval = side_by_side(judgement, lambda: interval_after(found, release, after))
+    (intruders, of_swaps), interval = side_by_side(judgement, lambda: interval_after(assessment, release, after))
     return replace(
         of_swaps,
         intruders=intruders,
-        exposed=int((links.highest[plan.release.moved_alone] >= found.config.threshold).sum()),
+        exposed=int((links.highest[plan.release.moved_alone] >= assessment.config.threshold).sum()),
         risk_after=risk_left(of_swaps.risk_after, release, after),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in draft.margins),
-        target=None if target is None else swaps.told_target(wanted, target),
-        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),
+        target=None if target is None else swaps.target_summary(request, target),
+        keep=swaps.costs_of_keeping(assessment, request) if request.keep and planned.places is None else (),
         places=planned.places,
         keeps_model=planned.places is None,
         affected=most_affected(release),
-        weighted=weighted_tables(found, plan),
-        attributes=attributes_after(found, release, draft.targets),
+        weighted=weighted_tables(assessment, plan, draft.treated),
+        attributes=attributes_after(assessment, release, draft.targets),
         attribute_targets=draft.targets,
-        scenarios=scenarios_after(found, release, plan.task.distances),
+        scenarios=scenarios_after(assessment, release, plan.task.distances),
         carried=tuple(travels.column for travels in release.travel.carried),
         left_behind=columns_left_behind(release),
-        analyses=compared_analyses(found, release),
-        earlier=held_against(found, release),
-        suppression=suppression_summary(wanted, found, release),
-        released=released_state(found, release, after, interval, intruders, together),
-        file=file_utility(found, release, limit=wanted.max_change, treated=draft.treated),
+        analyses=compared_analyses(assessment, release),
+        earlier=compared_with_earlier(assessment, release),
+        suppression=suppression_summary(request, assessment, release),
+        released=released_state(assessment, release, after, interval, intruders, together),
+        file=file_utility(assessment, release, limit=request.max_change, treated=draft.treated),
     )
 
 
-def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPlan) -> list[str]:
+def _fewer_than_asked_for(request: ProtectConfig, assessment: Assessment, plan: SwapPlan) -> list[str]:
     """Explain why ``top`` served fewer records than it named."""
     n = len(plan.requested)
-    if wanted.top is None or n >= wanted.top:
+    if request.top is None or n >= request.top:
         return []
-    if found.roles.scenarios is not None:
+    if assessment.roles.scenarios is not None:
         at_risk = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} at risk in a scenario"
-        return [f"The {number(wanted.top)} riskiest records were asked for, but {at_risk}."]
+        return [f"The {number(request.top)} riskiest records were asked for, but {at_risk}."]
     alone = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} alone in the file with {verb(n, 'its', 'their')} key values"
     return [
-        f"The {number(wanted.top)} riskiest records were asked for, but {alone}. Every other record shares its values with somebody in the "
+        f"The {number(request.top)} riskiest records were asked for, but {alone}. Every other record shares its values with somebody in the "
         "file and cannot be unique in the population."
     ]

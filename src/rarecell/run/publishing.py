@@ -37,7 +37,7 @@ _PLAN = ".plan"
 _NAMES = frozenset(
     {
         *("run.toml", RECORD, "summary.json", "model.json", "zeros.json", "risk.parquet", "swaps.parquet"),
-        *("recoding.csv", "suppressed.parquet", NOTE),
+        *("recoding.csv", "exchanged.parquet", "suppressed.parquet", NOTE),
         *("report.html", "report-external.html", "tables", "tables-external"),
         *("handover", "handover.json", "release-key.parquet"),
     }
@@ -111,12 +111,12 @@ def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bo
     overwrite : bool
         Whether results in the folder may be replaced.
     """
-    for given in inputs:
-        place = given.resolve()
+    for path in inputs:
+        place = path.resolve()
         around = [place, *place.parents]
         if place.is_dir() and place in (target.resolve(), *target.resolve().parents):
             raise BadInput(
-                f"The results would be written into {given}, which is the folder with the data, and would count as data in the "
+                f"The results would be written into {path}, which is the folder with the data, and would count as data in the "
                 "next run. Name another folder with --out."
             )
         if not overwrite or not target.is_dir():
@@ -124,14 +124,14 @@ def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bo
         for entry in target.iterdir():
             if is_result(entry.name) and any(_is_same(entry, part) for part in around):
                 raise BadInput(
-                    f"{given} is read by this run, and --overwrite would replace or remove it, because it is a result in the "
+                    f"{path} is read by this run, and --overwrite would replace or remove it, because it is a result in the "
                     "output folder. Name another folder with --out."
                 )
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(path: Path, other: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(path, other)
     except OSError:
         return False
 

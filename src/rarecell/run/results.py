@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from rarecell.data.microdata import Microdata
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.plain import Shown, in_library_of
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
-from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress, Stage, Stages
@@ -71,7 +71,6 @@ class Findings:
     choice: ModelChoice
     risk: RecordRisk
     swappability: Swappability
-    unsafe: UnsafeCombinations
     roles: Roles
     households: HouseholdFindings | None
     undeclared: str | None
@@ -93,7 +92,7 @@ class Findings:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assessment(Findings):
+class Assessment(Findings, Shown):
     """What is known about a file after it has been assessed.
 
     Attributes
@@ -112,14 +111,14 @@ class Assessment(Findings):
         The risk of every record.
     swappability : Swappability
         Which records can be swapped.
-    unsafe : UnsafeCombinations
-        The smallest combinations that single records out.
     roles : Roles
         What areas, sensitive columns, scenarios and a register add.
     households : HouseholdFindings or None
         The households as records, if the run names them.
     undeclared : str or None
         A column that looks like a household, about which the run says nothing.
+    unsafe : UnsafeCombinations
+        The smallest combinations that single records out.
     riskiest : tuple of RiskyRecord
         Single records with their values: for internal use.
     summary : RunSummary
@@ -128,6 +127,7 @@ class Assessment(Findings):
         How long each stage took.
     """
 
+    unsafe: UnsafeCombinations
     riskiest: tuple[RiskyRecord, ...]
     summary: RunSummary
     seconds: Mapping[Stage, float]
@@ -152,14 +152,9 @@ class Assessment(Findings):
     def __repr__(self) -> str:
         return f"<Assessment: {self.verdict.headline}>"
 
-    def _repr_html_(self) -> str:
-        from rarecell.report.card import card
-
-        return card(self.summary)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Protection:
+class Protection(Shown):
     """A file that has been assessed and protected.
 
     Attributes
@@ -196,7 +191,7 @@ class Protection:
     @property
     def remaining(self) -> tuple[RemainingRecord, ...]:
         """Records that stay at risk, with the reason and what helps: for internal use."""
-        return tuple(one for one in self.riskiest if one.is_at_risk)
+        return tuple(record for record in self.riskiest if record.is_at_risk)
 
     @property
     def verdict(self) -> Verdict:
@@ -224,62 +219,57 @@ class Protection:
     def __repr__(self) -> str:
         return f"<Protection: {self.verdict.headline}>"
 
-    def _repr_html_(self) -> str:
-        from rarecell.report.card import card
-
-        return card(self.summary)
-
 
 # What is reported about every record, in the risk file and in a data frame?
 _PIECE = 1_000_000
 
 
-def risk_columns(found: Assessment) -> dict[str, Array]:
+def risk_columns(assessment: Assessment) -> dict[str, Array]:
     """The columns of the risk file, for all records at once."""
-    pieces = list(risk_pieces(found, np.full(found.table.n_cells + 1, -1, dtype=np.int64)))
+    pieces = list(risk_pieces(assessment, np.full(assessment.table.n_cells + 1, -1, dtype=np.int64)))
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def risk_of_cells(found: Assessment) -> dict[str, Array]:
+def risk_of_cells(assessment: Assessment) -> dict[str, Array]:
     """What is reported about every cell; a record takes the numbers of its cell."""
-    table, risk = found.table, found.risk
+    table, risk = assessment.table, assessment.risk
     return {
         "cell_count": risk.sample_count,
         "cell_probability": np.exp(risk.log_population_share),
         "unique_probability": risk.unique_probability,
         "match_probability": risk.match_probability,
-        "swappable": found.swappability.is_swappable,
-        "suda_score": found.unsafe.suda_score,
-        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
+        "swappable": assessment.swappability.is_swappable,
+        "suda_score": assessment.unsafe.suda_score,
+        "dis_suda_score": assessment.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
         "individual_risk": individual_risk(table, population=risk.population),
         **({} if risk.standard_error is None else {"standard_error": risk.standard_error}),
-        **found.roles.of_cells(),
+        **assessment.roles.of_cells(),
     }
 
 
-def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json]:
+def risk_pieces(assessment: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json]:
     """Yield the risk file in batches, in the order of the input; ``last_row`` is filled with the last record of each cell."""
-    of_cell = risk_of_cells(found)
+    of_cell = risk_of_cells(assessment)
     household: dict[str, NDArray[np.float64]] | None = None
-    codes = found.data.household_codes()
+    codes = assessment.data.household_codes()
     if codes is not None:
-        of_record = found.risk.per_record()
+        of_record = assessment.risk.per_record()
         household = {
             "household_probability": household_risk(of_record["unique_probability"], codes),
             "household_any_match_probability": household_risk(of_record["match_probability"], codes),
         }
-        if found.families is not None:
-            unique, match = found.families.of_records()
+        if assessment.families is not None:
+            unique, match = assessment.families.of_records()
             household |= {"household_unique_probability": unique, "household_match_probability": match}
     of_records: dict[str, Array] = dict(household or {})
-    scenarios = found.roles.scenarios
+    scenarios = assessment.roles.scenarios
     if scenarios is not None and scenarios.knows_families:
         of_records |= scenarios.per_record()
     first = 0
-    for cells in _record_cells(found):
+    for cells in _record_cells(assessment):
         dropped = np.flatnonzero(cells < 0)
         rows = np.arange(first, first + len(cells))
-        piece: Json = {"record": found.data.source.places(rows)}
+        piece: Json = {"record": assessment.data.source.places(rows)}
         last_row[cells] = rows
         piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():
@@ -289,9 +279,9 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json
         yield piece
 
 
-def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
-    if found.table.record_cell is None:
-        yield from found.data.record_cells(found.table)
+def _record_cells(assessment: Assessment) -> Iterator[NDArray[np.int64]]:
+    if assessment.table.record_cell is None:
+        yield from assessment.data.record_cells(assessment.table)
         return
-    for start in range(0, len(found.table.record_cell), _PIECE):
-        yield found.table.record_cell[start : start + _PIECE]
+    for start in range(0, len(assessment.table.record_cell), _PIECE):
+        yield assessment.table.record_cell[start : start + _PIECE]

@@ -21,9 +21,9 @@ from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.records import HomogeneousGroup
 from rarecell.outcome.roles import (
     AreaLevelSummary,
-    HomogeneousGroup,
     RegisterSummary,
 )
 from rarecell.outcome.summary import RiskSummary
@@ -38,8 +38,9 @@ from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import models
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
+from rarecell.table.categories import NOBODY
 from rarecell.table.contingency import Coarsening, ContingencyTable
-from rarecell.table.household_rows import HouseholdRows, find_layout
+from rarecell.table.household_rows import HouseholdRows, lay_out
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Frame
@@ -63,19 +64,19 @@ class Roles:
     def homogeneous_groups(self) -> tuple[HomogeneousGroup, ...]:
         """Groups whose members share a sensitive value, with their values; for internal use only."""
         return tuple(
-            HomogeneousGroup(column=name, value=one["value"], records=one["records"], values=one["values"])
+            HomogeneousGroup(column=name, value=group["value"], records=group["records"], values=group["values"])
             for name, risk in self.attributes.items()
-            for one in risk.named(N_NAMED)
+            for group in risk.named(N_NAMED)
         )
 
     def of_cells(self) -> dict[str, Array]:
         """Further columns of the risk file: a value for each cell of the keys."""
-        found: dict[str, Array] = {}
+        columns: dict[str, Array] = {}
         if self.scenarios is not None:
-            found |= self.scenarios.of_cells()
+            columns |= self.scenarios.of_cells()
         if self.register is not None:
-            found["population_count"] = self.register.population_count
-        return found
+            columns["population_count"] = self.register.population_count
+        return columns
 
 
 def find_roles(
@@ -117,9 +118,11 @@ def find_roles(
             )
         counts = register_counts(data, people, table=data.table(records=held), settings=settings)
         if scenarios is not None:
-            scenarios = replace(scenarios, each=tuple(one.known_by(counts) for one in scenarios.each))
+            scenarios = replace(scenarios, each=tuple(scenario.known_by(counts) for scenario in scenarios.each))
     if scenarios is not None and families is not None:
-        scenarios = replace(scenarios, each=tuple(replace(one, family=families.known_by(one.keys)) for one in scenarios.each))
+        scenarios = replace(
+            scenarios, each=tuple(replace(scenario, family=families.known_by(scenario.keys)) for scenario in scenarios.each)
+        )
     return Roles(areas, attributes, scenarios, counts, tuple(of_levels), people)
 
 
@@ -131,8 +134,10 @@ def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> S
         models.append(model)
         return risk
 
-    found = assess_scenarios(table, config.scenarios, risk_of=risk_of)
-    return replace(found, each=tuple(replace(one, model=model) for one, model in zip(found.each, models, strict=True)))
+    scenarios = assess_scenarios(table, config.scenarios, risk_of=risk_of)
+    return replace(
+        scenarios, each=tuple(replace(scenario, model=model) for scenario, model in zip(scenarios.each, models, strict=True))
+    )
 
 
 def side_model(table: ContingencyTable, config: RunConfig) -> DecomposableModel:
@@ -179,7 +184,7 @@ def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSumma
         risk,
         areas=roles.areas,
         finest_safe_area=None if safe is None else safe.column,
-        attributes=tuple(found.summary(of_run) for found in roles.attributes.values()),
+        attributes=tuple(attribute.summary(of_run) for attribute in roles.attributes.values()),
         scenarios=()
         if roles.scenarios is None
         else tuple(each.summary(risk.threshold, of_run.table) for each in roles.scenarios.each),
@@ -188,20 +193,20 @@ def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSumma
     )
 
 
-def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, float]) -> RegisterSummary:
+def of_register(counts: RegisterCounts, risk: RecordRisk, interval: tuple[float, float]) -> RegisterSummary:
     low, high = interval
-    inside = low <= found.population_uniques <= high
+    inside = low <= counts.population_uniques <= high
     return RegisterSummary(
-        people=found.n_register,
-        population_uniques=found.population_uniques,
-        correct_matches=found.correct_matches,
-        records_not_covered=found.n_not_covered,
+        people=counts.n_register,
+        population_uniques=counts.population_uniques,
+        correct_matches=counts.correct_matches,
+        records_not_covered=counts.n_not_covered,
         estimated_population_uniques=risk.expected_population_uniques,
         estimated_correct_matches=risk.expected_correct_matches,
         is_inside_interval=inside,
-        calibration=found.calibration(risk),
+        calibration=counts.calibration(risk),
         sentence=(
-            f"{found} The model, which has not seen it, estimates {number(risk.expected_population_uniques, 1)} population uniques; the "
+            f"{counts} The model, which has not seen it, estimates {number(risk.expected_population_uniques, 1)} population uniques; the "
             f"true number lies {'inside' if inside else 'outside'} its interval."
         ),
     )
@@ -210,28 +215,28 @@ def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, 
 # Which records and households of a run are compared in the search for duplicates?
 
 
-MOST_RECORDS = 200_000
+MOST_RECORDS_COMPARED = 200_000
 """Files with more records are not searched: reading every column would take too long."""
 
 
 def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[Doubles, ...]:
     """Compare records by every column, and households by their keys, as far as the run knows them."""
     of_record = risk.table.record_cell
-    if of_record is None or len(of_record) > MOST_RECORDS or not data.source.keeps_rows:
+    if of_record is None or len(of_record) > MOST_RECORDS_COMPARED or not data.source.keeps_rows:
         return ()
-    kept = of_record >= 0
-    keys = risk.table.cells[of_record[kept]]
+    is_counted = of_record >= 0
+    keys = risk.table.cells[of_record[is_counted]]
     fraction = risk.table.n_records / risk.population
     if fraction >= 1.0:
         return ()
     no_columns = {*data.keys, *data.id_columns, data.weight, *data.household_columns}
-    others = [column.name for column in data.source.columns() if column.name not in no_columns and column.kind != "other"]
-    columns = np.column_stack([keys, data.column_codes(others)[0][kept]]) if others else keys
-    found = [record_doubles(columns, fraction=fraction, seed=seed)] if others else []
+    beside = [column.name for column in data.source.columns() if column.name not in no_columns and column.kind != "other"]
+    columns = np.column_stack([keys, data.column_codes(beside)[0][is_counted]]) if beside else keys
+    doubles = [record_doubles(columns, fraction=fraction, names=[*data.keys, *beside], seed=seed)] if beside else []
     households = data.household_codes()
     if households is not None:
-        found.append(household_doubles(keys, households[kept], fraction=fraction))
-    return tuple(one for one in found if one is not None)
+        doubles.append(household_doubles(keys, households[is_counted], fraction=fraction))
+    return tuple(search for search in doubles if search is not None)
 
 
 # How likely are families recognised by somebody who knows other columns than all keys?
@@ -263,7 +268,7 @@ class KnownFamilies:
                 group = np.append(group, groups.n_levels).astype(np.int32)
             labels: tuple[object, ...] = tuple(range(int(group.max()) + 1))
             if column.place >= 0:
-                group, labels = np.append(np.int32(0), group + 1).astype(np.int32), ("", *labels)
+                group, labels = np.append(np.int32(0), group + 1).astype(np.int32), (NOBODY, *labels)
             codes[:, k] = group[codes[:, k]]
             categories[k] = replace(categories[k], levels=labels)
         table = ContingencyTable.from_codes(codes, categories)
@@ -277,14 +282,14 @@ class KnownFamilies:
         Areas are nested, so the column of a level says all that coarser levels do.
         """
         data = self.file.data
-        others = [key for key in data.keys if key not in data.areas]
-        wide = self.file.rows([*others, *data.areas])
+        no_areas = [key for key in data.keys if key not in data.areas]
+        wide = self.file.rows([*no_areas, *data.areas])
 
         def at(column: str) -> NDArray[np.float64]:
-            known = [*others, *([column] if column else [])]
-            if set(known) == set(data.keys):
+            columns = [*no_areas, *([column] if column else [])]
+            if set(columns) == set(data.keys):
                 return self.families.of_records()[0]
-            return self.file.risk(wide.known_by(known)).of_records()[0]
+            return self.file.risk(wide.known_by(columns)).of_records()[0]
 
         return at
 
@@ -321,8 +326,7 @@ def household_rows(
     if is_ordered is None:
         is_ordered = {c.key: c.is_ordered for c in data.table(records=True).categories}
     categories = tuple(replace(c, is_ordered=is_ordered.get(c.key, c.is_ordered)) for c in categories)
-    before = named_order(data, config)
-    return find_layout(codes, categories, household, before=before).rows(codes, household, before=before)
+    return lay_out(codes, categories, household, before=named_order(data, config))
 
 
 def named_order(data: Microdata, config: RunConfig) -> tuple[NDArray[np.int64], ...]:

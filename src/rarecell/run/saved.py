@@ -23,6 +23,7 @@ from rarecell.engine.places import read_small_text
 from rarecell.engine.source import Source
 from rarecell.errors import BadInput
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.plain import Shown
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class SavedRun:
+class SavedRun(Shown):
     """A finished run, read back from its folder.
 
     Attributes
@@ -77,9 +78,9 @@ class SavedRun:
         called = str(place) if name is None else name
         try:
             finish_publishing(folder)
-            given = json.loads(read_small_text(folder / "summary.json"))
+            summary = json.loads(read_small_text(folder / "summary.json"))
             record = json.loads(read_small_text(folder / "run.json"))
-            return cls(folder, called, RunSummary.from_dict(given), _checked_record(record))
+            return cls(folder, called, RunSummary.from_dict(summary), _checked_record(record))
         except (OSError, ValueError, RecursionError, BadInput) as problem:
             raise BadInput(f"'{called}' is not the folder of a finished run: {problem}") from None
 
@@ -106,7 +107,7 @@ class SavedRun:
         """The riskiest records with their values, for internal use. Empty if the run wrote none."""
         try:
             stored = json.loads(read_small_text(self.place / RISKIEST_FILE))
-            return tuple(RiskyRecord.from_dict(one, where="riskiest record") for one in stored)
+            return tuple(RiskyRecord.from_dict(plain, where="riskiest record") for plain in stored)
         except (OSError, ValueError, TypeError, RecursionError, BadInput):
             return ()
 
@@ -119,11 +120,6 @@ class SavedRun:
 
     def __repr__(self) -> str:
         return f"<SavedRun {self.name}: {self.verdict.headline}>"
-
-    def _repr_html_(self) -> str:
-        from rarecell.report.card import card
-
-        return card(self.summary)
 
 
 def _checked_record(record: Any) -> ReadJson:
@@ -210,33 +206,35 @@ class RecordStory:
 
 def explain_pair(folder: str | Path, record: int, partner: int) -> str:
     """Explain why two records of a finished run can or cannot be swapped."""
-    wishes, data, table, model = _of_run(folder)
-    columns = _outside_keys(wishes, data, table)
-    explained = pairs.explain_pair(table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns)
+    request, data, table, model = _of_run(folder)
+    columns = _outside_keys(request, data, table)
+    explained = pairs.explain_pair(
+        table, model, record, partner, keep=request.keep, never_swap=request.never_swap, columns=columns
+    )
     return str(explained)
 
 
 def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
     """Find the nearest partners of a record of a finished run, by the run's distances and constraints."""
-    wishes, data, table, model = _of_run(folder)
+    request, data, table, model = _of_run(folder)
     config = RunConfig.read(Path(folder) / "run.toml")
-    constraints, columns = rules_for_swaps(wishes, config, data, table, models.structural_zeros(table, config))
-    found = candidates(
+    constraints, columns = rules_for_swaps(request, config, data, table, models.structural_zeros(table, config))
+    nearest = candidates(
         table,
         model,
         record,
-        distances=Distances(kinds=dict(wishes.distances), weights=dict(wishes.weights)),
-        keep=wishes.keep,
+        distances=Distances(kinds=dict(request.distances), weights=dict(request.weights)),
+        keep=request.keep,
         constraints=constraints,
         columns=columns,
         most=most,
     )
-    if found.n_partners:
-        return found
-    can_swap = swappability(table, model, keep=wishes.keep, columns=columns)
+    if nearest.n_partners:
+        return nearest
+    can_swap = swappability(table, model, keep=request.keep, columns=columns)
     cell = int(table.cell_of([record])[0])
     # A record that could be swapped but for a key that must stay is held by the user's wish, not by a table.
-    return found if can_swap.is_swappable[cell] else replace(found, held_by=str(can_swap.explain_fixed([cell])[0]))
+    return nearest if can_swap.is_swappable[cell] else replace(nearest, held_by=str(can_swap.explain_fixed([cell])[0]))
 
 
 def explain_record(folder: str | Path, record: int) -> RecordStory:
@@ -277,14 +275,14 @@ def _family_of(folder: str | Path, data: Microdata, record: int, stored: ReadJso
     row = int(rows.members.of_record[record])
     if row < 0:
         return (f"It lives in a household of more than {LARGEST_FAMILY} members, who are not known as a family.",)
-    told = f"Its family is the only one of its kind in the population with probability {unique:.3f}, and a match with it would be right with probability {match:.3f}."
+    sentence = f"Its family is the only one of its kind in the population with probability {unique:.3f}, and a match with it would be right with probability {match:.3f}."
     unknown = " Nobody is taken to know that, as the run says (--households-known no)." if config.households_known == "no" else ""
-    return (f"{told}{unknown}", rows.why_alone(row))
+    return (f"{sentence}{unknown}", rows.why_alone(row))
 
 
 def _stored_risk(path: Path, record: int) -> dict[str, float]:
     """What is known of a record; the risk of its household where the run has it."""
-    wanted = {
+    reported = {
         "cell_count",
         "unique_probability",
         "match_probability",
@@ -292,9 +290,9 @@ def _stored_risk(path: Path, record: int) -> dict[str, float]:
         "household_unique_probability",
         "household_match_probability",
     }
-    columns = [name for name in pq.ParquetDataset(path).schema.names if name in wanted]
-    found: dict[str, float] = pq.read_table(path, columns=columns).slice(record, 1).to_pylist()[0]
-    return found
+    columns = [name for name in pq.ParquetDataset(path).schema.names if name in reported]
+    stored: dict[str, float] = pq.read_table(path, columns=columns).slice(record, 1).to_pylist()[0]
+    return stored
 
 
 def _was_swapped(folder: Path, record: int) -> bool | None:
@@ -308,9 +306,9 @@ def _was_swapped(folder: Path, record: int) -> bool | None:
     return any(record in swaps.column(name).to_pylist() for name in ("record", "partner"))
 
 
-def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
+def _outside_keys(request: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
     """Columns outside the keys that take part in marginals to be kept."""
-    return coded_columns(data, [name for margin in wishes.keep for name in margin if name not in table.vertex_names])
+    return coded_columns(data, [name for margin in request.keep for name in margin if name not in table.vertex_names])
 
 
 def _of_run(folder: str | Path) -> tuple[ProtectConfig, Microdata, ContingencyTable, DecomposableModel]:
@@ -338,7 +336,7 @@ STATES = ("all", "unique", "risky", "swapped", "blanked")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RecordChoice:
     """Which records to list: a state, a value of a column, an order.
 
     ``above`` is the risk from which a record counts as risky; an empty ``column`` selects every value.
@@ -426,43 +424,43 @@ class RecordList:
         is no distance.
         """
         path = self.place / "swaps.parquet"
-        found: dict[int, tuple[int, frozenset[str], float | None]] = {}
+        changes: dict[int, tuple[int, frozenset[str], float | None]] = {}
         for row in pq.read_table(path).to_pylist() if path.is_file() else ():
             record, partner, keys = row["record"], row["partner"], frozenset(names_in(row["variables"]))
             if "distance" not in row:
-                first, others, _ = found.get(int(record), (int(partner), frozenset(), None))
-                found[int(record)] = (first, keys | others, None)
+                first, earlier, _ = changes.get(int(record), (int(partner), frozenset(), None))
+                changes[int(record)] = (first, keys | earlier, None)
             elif record is not None and partner is not None:
-                found[int(record)] = (int(partner), keys, float(row["distance"]))
-        return found
+                changes[int(record)] = (int(partner), keys, float(row["distance"]))
+        return changes
 
     def _blanked(self) -> dict[int, frozenset[str]]:
         path = self.place / "suppressed.parquet"
         if not path.is_file():
             return {}
-        found: dict[int, set[str]] = {}
+        blanked: dict[int, set[str]] = {}
         for row in pq.read_table(path).to_pylist():
-            found.setdefault(int(row["record"]), set()).update(names_in(row["variables"]))
-        return {record: frozenset(keys) for record, keys in found.items()}
+            blanked.setdefault(int(row["record"]), set()).update(names_in(row["variables"]))
+        return {record: frozenset(keys) for record, keys in blanked.items()}
 
     # ------------------------------------------------------------------ which
 
-    def rows(self, wanted: Wanted) -> NDArray[np.int64]:
+    def rows(self, choice: RecordChoice) -> NDArray[np.int64]:
         """The rows of the records asked for, in the order asked for."""
         chosen = np.ones(len(self.risk), dtype=bool)
-        if wanted.state == "unique":
+        if choice.state == "unique":
             chosen = self.cell_count == 1
-        elif wanted.state == "risky":
-            chosen = (self.cell_count == 1) & (self.risk >= wanted.above)
-        elif wanted.state in ("swapped", "blanked"):
+        elif choice.state == "risky":
+            chosen = (self.cell_count == 1) & (self.risk >= choice.above)
+        elif choice.state in ("swapped", "blanked"):
             chosen = np.zeros(len(self.risk), dtype=bool)
-            chosen[list(self.swapped if wanted.state == "swapped" else self.blanked)] = True
-        if wanted.column:
-            chosen &= self._has_value(wanted.column, wanted.value)
+            chosen[list(self.swapped if choice.state == "swapped" else self.blanked)] = True
+        if choice.column:
+            chosen &= self._has_value(choice.column, choice.value)
         rows = np.flatnonzero(chosen)
-        if wanted.sort == "risk":
+        if choice.sort == "risk":
             return rows[np.argsort(-self.risk[rows], kind="stable")]
-        if wanted.sort == "distance":
+        if choice.sort == "distance":
             far = [self.swapped[row][2] if row in self.swapped else None for row in rows.tolist()]
             return rows[np.argsort([1.0 if distance is None else -distance for distance in far], kind="stable")]
         return rows
@@ -565,9 +563,9 @@ def _value(column: str, original: Frame, released: str | None, done: str) -> Lis
     return ListedValue(column, shown, released, how, moved_by if how == "swapped" else None)
 
 
-def _difference(one: str, other: str) -> float | None:
+def _difference(original: str, released: str) -> float | None:
     try:
-        return float(other) - float(one)
+        return float(released) - float(original)
     except ValueError:
         return None
 

@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.changes import Changes
+from rarecell.engine.source import numbers_of
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.outcome.showing import in_library_of
+from rarecell.outcome.plain import in_library_of
+from rarecell.outcome.swap import AnalysisSummary
 from rarecell.outcome.synthesis import (
     LEVELS,
     RESAMPLED,
@@ -30,17 +33,22 @@ from rarecell.outcome.synthesis import (
     KeptTable,
     SynthesisSummary,
     TwinColumn,
+    TwinHouseholds,
     TwinUtility,
+    UnpairedMeasures,
 )
-from rarecell.outcome.unpaired import UnpairedMeasures
-from rarecell.outcome.words import counted, listed
-from rarecell.progress import SILENT, Progress
+from rarecell.outcome.words import counted, listed, verb
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.release.analyses import MOST_RECORDS, Analysis
 from rarecell.release.utility import hellinger_distances, propensity
 from rarecell.report.synthesis import synthesis_page
 from rarecell.run.attack import BANDS, MANY_VALUES, measured
 from rarecell.run.folder import RunRecord, open_run_folder, versions
 from rarecell.run.publishing import RECORD
+from rarecell.run.utility import analysis_of_both
 from rarecell.search import SearchResult, select_model
+from rarecell.swap.household_twin import FamilyBlocks, FamilyTwin, family_twin
+from rarecell.swap.plan import plan_swaps
 from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.contingency import ContingencyTable
@@ -48,23 +56,92 @@ from rarecell.table.contingency import ContingencyTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rarecell.edges import Frame, Json
+    from rarecell.edges import Frame, Json, ReadJson
+
+Codes = NDArray[np.int32]
+Numbers = NDArray[np.int64]
 
 AMOUNTS = (RESAMPLED, SMOOTHED)
 CONTROL = 0.2
 """Share of the records that are left out of the twin on which attacks are tried."""
 MOST_CONTROL = 5_000
+MOST_PEOPLE = 200_000
+"""The twin on which attacks are tried has at most this many records, or households; a twin of fewer people gives more away."""
+MOST_SWAPPED = 20_000
+"""A swap is made for comparison where there are at most this many records."""
 _SEARCH_SECONDS = 45.0
 
 _UNIFORM = (
     "Drawn uniformly from all files with the same tables, values of single columns included. Nothing more is guaranteed: what these "
     "tables reveal, the twin reveals."
 )
+_HOUSEHOLDS_MENDED = (
+    "Households were drawn from all files with the same tables; those that broke a rule of the original then exchanged values until "
+    "they did not, which changed no table. Nothing more is guaranteed: what these tables and rules reveal, the twin reveals."
+)
 _WITH_EPSILON = (
-    "Drawn with ε = {:g} for each person, subject to the tables above, the values of single columns and the model itself, which are the "
+    "Drawn with ε = {:g} for each {}, subject to the tables above, the values of single columns{} and the model itself, which are the "
     "same for every file that the guarantee compares. ε says nothing about what these reveal, and is not comparable with ordinary "
     "differential privacy."
 )
+
+
+@dataclass(frozen=True)
+class TwinRequest:
+    """How twins are drawn: the choice of the model, the ε, and the smallest cell of a kept table."""
+
+    epsilon: float | None
+    least_count: int
+    criterion: str | float
+    search: str
+    progress: Progress
+
+    def searched(self, table: ContingencyTable) -> SearchResult:
+        """The best model of a table."""
+        return select_model(
+            table,
+            self.criterion,
+            self.search,
+            least_count=self.least_count,
+            max_seconds=_SEARCH_SECONDS,
+            progress=self.progress,
+        )
+
+    def twins_of(self, table: ContingencyTable, household: Numbers | None, seeds: Sequence[int | None]) -> Draws:
+        """Twins of persons, or of households where records have one, each with a seed of its own."""
+        if household is None:
+            result = self.searched(table)
+            persons = tuple(
+                synthetic_twin(table, result.best, epsilon=self.epsilon, seed=seed, progress=self.progress) for seed in seeds
+            )
+            return Draws(persons, result.certified_optimal)
+        blocks = FamilyBlocks.of(table, household)
+        results = []
+
+        def best(of_rows: ContingencyTable) -> DecomposableModel:
+            checkpoint(self.progress, "looking for the model of households of each size")
+            results.append(self.searched(of_rows))
+            return results[-1].best
+
+        models = [block.model(best) for block in blocks.blocks]
+        families = tuple(family_twin(blocks, models, epsilon=self.epsilon, seed=seed, progress=self.progress) for seed in seeds)
+        return Draws(families, all(result.certified_optimal for result in results), blocks)
+
+    def guarantee(self, of_households: bool) -> str:
+        """What is guaranteed, in a sentence, with what is not."""
+        if self.epsilon is None:
+            return _HOUSEHOLDS_MENDED if of_households else _UNIFORM
+        unit, rules = ("household", ", the rules of households") if of_households else ("person", "")
+        return _WITH_EPSILON.format(self.epsilon, unit, rules)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Twins of one file, whether their models are proved to be the best, and the households that they were drawn from."""
+
+    twins: tuple[Twin, ...] | tuple[FamilyTwin, ...]
+    certified_optimal: bool
+    blocks: FamilyBlocks | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +152,14 @@ class Synthesis:
     ----------
     data : Microdata
         The original.
-    twins : tuple of Twin
+    twins : tuple of Twin or FamilyTwin
         The draws, each with its own random numbers.
     summary : SynthesisSummary
         What they keep and give away.
     """
 
     data: Microdata
-    twins: tuple[Twin, ...]
+    twins: tuple[Twin, ...] | tuple[FamilyTwin, ...]
     summary: SynthesisSummary
     _seed: int | None
 
@@ -95,14 +172,29 @@ class Synthesis:
             values[column.name] = self.data.values_at(twin.sources[:, k], [column.name])[column.name]
             if column.values == SMOOTHED:
                 values[column.name] = self._smoothed(twin, k, rng, values[column.name].type)
+        if isinstance(twin, FamilyTwin):
+            values = {self.data.household_columns[0]: self._household_numbers(twin), **values}
         return values
 
-    def _smoothed(self, twin: Twin, k: int, rng: np.random.Generator, kind: pa.DataType) -> pa.Array:
+    def _household_numbers(self, twin: FamilyTwin) -> pa.Array:
+        """The new numbers of the households, as text where the original's are."""
         import pyarrow as pa
 
-        amounts = self.data.source.numbers(twin.table.keys[k])
+        name = self.data.household_columns[0]
+        kind = self.data.values_at(np.zeros(1, dtype=np.int64), [name])[name].type
+        numbers = pa.array(twin.household)
+        return numbers.cast(kind) if pa.types.is_integer(kind) or pa.types.is_floating(kind) else numbers.cast(pa.string())
+
+    def _smoothed(self, twin: Twin | FamilyTwin, k: int, rng: np.random.Generator, kind: pa.DataType) -> pa.Array:
+        import pyarrow as pa
+
+        amounts = numbers_of(self.data.source, twin.table.keys[k])
         bands = twin.table.cells[twin.table.cell_of_record, k]
         drawn = smoothed_amounts(amounts, bands, twin.codes[:, k], rng)
+        if isinstance(twin, FamilyTwin) and k in twin.shared:
+            # What all members share is drawn once for all of them.
+            first = np.unique(twin.household, return_index=True)[1]
+            drawn = drawn[first][twin.household - 1]
         if np.array_equal(amounts[~np.isnan(amounts)], np.round(amounts[~np.isnan(amounts)])):
             drawn = np.round(drawn)
         array = pa.array(drawn, mask=np.isnan(drawn))
@@ -124,15 +216,15 @@ class Synthesis:
                 f"The records of {source.name} stay on its machines; write them to Parquet files to make a twin of them."
             )
         suffix = source.suffix or ".parquet"
-        left_out = frozenset(self.data.columns) - {column.name for column in self.summary.columns}
+        left_out = frozenset(self.data.columns) - set(self.columns())
         with open_run_folder(out, overwrite=overwrite, inputs=source.paths) as folder:
             for number in range(len(self.twins)):
                 name = f"twin{suffix}" if len(self.twins) == 1 else f"twin-{number + 1}{suffix}"
                 source.write(folder.path(name), Changes(treated=self.columns(number), dropped=left_out))
             folder.write_text("summary.json", json.dumps(self.summary.to_dict(), indent=2) + "\n")
             folder.write_text("report.html", synthesis_page(self.summary, versions()["rarecell"]))
-            given: Json = {"path": source.name, "records": self.data.n_records, "sha256": source.unchanged_hash()}
-            record = RunRecord("synthesise", versions(), given, 0, files=(*folder.names, RECORD))
+            input_record: Json = {"path": source.name, "records": self.data.n_records, "sha256": source.unchanged_hash()}
+            record = RunRecord("synthesise", versions(), input_record, 0, files=(*folder.names, RECORD))
             folder.write_text(RECORD, record.to_json())
             folder.publish()
         return Path(out)
@@ -146,6 +238,7 @@ def synthesise(
     *,
     columns: Sequence[str],
     keys: Sequence[str] = (),
+    household: str | None = None,
     epsilon: float | None = None,
     files: int = 1,
     least_count: int = 0,
@@ -153,6 +246,7 @@ def synthesise(
     criterion: str | float = "aic",
     search: str = "auto",
     coding: Mapping[str, Coding | str] | None = None,
+    analysis: Mapping[str, ReadJson] | None = None,
     measure: bool = True,
     seed: int | None = None,
     out: str | Path | None = None,
@@ -169,6 +263,9 @@ def synthesise(
         The columns of the twin; all others are left out.
     keys : sequence of str, optional
         Those of them that an intruder could know; all by default.
+    household : str, optional
+        The column that numbers the households, or several, separated by commas. Whole households are drawn then, size by size, and
+        numbered anew.
     epsilon : float, optional
         Draw with this ε, as the formal mode does. By default the draw is uniform.
     files : int, optional
@@ -181,6 +278,8 @@ def synthesise(
         How the model is chosen, as for :func:`select_model`.
     coding : mapping of str to Coding or str, optional
         How values become levels, for columns that need it.
+    analysis : mapping of str to mapping, optional
+        What users want to learn from the file, as for :func:`rarecell.protect`; run on the first twin as well.
     measure : bool, optional
         Whether to measure what a twin gives away.
     seed : int, optional
@@ -205,19 +304,22 @@ def synthesise(
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     key_names = tuple(keys) or names
     _check(names, key_names, files, least_count, amounts, epsilon)
-    source = Microdata(data, keys=names, coding=coding)
+    request = TwinRequest(epsilon, least_count, criterion, search, progress)
+    asked = [Analysis.of(name, given) for name, given in (analysis or {}).items()]
+    for each in asked:
+        each.columns(names)
+    source = Microdata(data, keys=names, coding=coding, household=household)
+    homes = source.household_codes()
     bands = _banded(source, names, coding or {})
     banded = Microdata(source.source, keys=names, coding={**(coding or {}), **{name: Coding(quantiles=BANDS) for name in bands}})
     table = banded.table(records=True)
     table = table.with_coarsenings((*table.coarsenings, *automatic_coarsenings(table)))
-    result = _searched(table, criterion, search, least_count, progress)
-    seeds = [None if seed is None else seed + number for number in range(files)]
-    twins = tuple(synthetic_twin(table, result.best, epsilon=epsilon, seed=one, progress=progress) for one in seeds)
-    measures = None
-    if measure:
-        measures = _measured(table, key_names, epsilon, criterion, search, least_count, np.random.default_rng(seed), progress)
-    summary = _summary(twins, result, key_names, bands, amounts, least_count, epsilon, measures)
-    done = Synthesis(source, twins, summary, seed)
+    draws = request.twins_of(table, homes, [None if seed is None else seed + number for number in range(files)])
+    attacks = _Attacks() if not measure else _attacked(table, homes, key_names, request, np.random.default_rng(seed))
+    summary = _summary(draws, request, key_names, bands, amounts, attacks)
+    done = Synthesis(source, draws.twins, summary, seed)
+    if asked:
+        done = replace(done, summary=replace(summary, analyses=_analysed(done, asked)))
     if out is not None:
         done.save(out, overwrite=overwrite)
     return done
@@ -257,22 +359,16 @@ def _banded(data: Microdata, names: Sequence[str], coding: Mapping[str, Coding |
     return tuple(many)
 
 
-def _searched(table: ContingencyTable, criterion: str | float, search: str, least_count: int, progress: Progress) -> SearchResult:
-    return select_model(table, criterion, search, least_count=least_count, max_seconds=_SEARCH_SECONDS, progress=progress)
-
-
 def _summary(
-    twins: tuple[Twin, ...],
-    result: SearchResult,
+    draws: Draws,
+    request: TwinRequest,
     keys: tuple[str, ...],
     bands: tuple[str, ...],
     amounts: str,
-    least_count: int,
-    epsilon: float | None,
-    measures: UnpairedMeasures | None,
+    attacks: _Attacks,
 ) -> SynthesisSummary:
-    twin, table = twins[0], twins[0].table
-    differing = {names: max(one.n_changed_cells[names] for one in twins) for names in twin.n_changed_cells}
+    twin, table = draws.twins[0], draws.twins[0].table
+    differing = {names: max(each.n_changed_cells[names] for each in draws.twins) for names in twin.n_changed_cells}
     if any(differing.values()):
         raise RuntimeError("Internal error: a table that is to be kept differs. Nothing was written.")
     columns = tuple(
@@ -284,40 +380,65 @@ def _summary(
         )
         for k, categories in enumerate(table.categories)
     )
+    parts = zip(twin.names, twin.parts, strict=True) if isinstance(twin, FamilyTwin) else [("", twin)]
+    tables = tuple(kept for name, part in parts for kept in _kept_tables(name, part))
     return SynthesisSummary(
         records=len(twin),
-        files=len(twins),
+        files=len(draws.twins),
         keys=keys,
         columns=columns,
-        epsilon=epsilon,
-        guarantee=_UNIFORM if epsilon is None else _WITH_EPSILON.format(epsilon),
-        certified_optimal=result.certified_optimal,
-        least_count=least_count,
-        tables=_kept_tables(table, result.best, differing),
+        epsilon=request.epsilon,
+        guarantee=request.guarantee(draws.blocks is not None),
+        certified_optimal=draws.certified_optimal,
+        least_count=request.least_count,
+        tables=tables,
         utility=_utility(twin),
-        measures=measures,
-        notes=_notes(columns, least_count),
+        households=None if draws.blocks is None else _households(draws.blocks, draws.twins),
+        measures=attacks.persons,
+        family_measures=attacks.families,
+        swap_measures=attacks.swap,
+        notes=_notes(columns, tables, request.least_count),
     )
 
 
-def _kept_tables(
-    table: ContingencyTable, model: DecomposableModel, differing: Mapping[tuple[str, ...], int]
-) -> tuple[KeptTable, ...]:
-    kept = []
-    for clique in model.graph.clique_masks:
+def _kept_tables(name: str, twin: Twin) -> list[KeptTable]:
+    table, kept = twin.table, []
+    for clique in twin.model.graph.clique_masks:
         reduced = table.reduce(clique)
         names, counts = table.names_of(reduced), table.marginals.counts(reduced)
-        kept.append(KeptTable(variables=names, cells=len(counts), smallest=int(counts.min()), differing=differing[names]))
-    return tuple(kept)
+        kept.append(
+            KeptTable(
+                variables=names, cells=len(counts), smallest=int(counts.min()), differing=twin.n_changed_cells[names], rows=name
+            )
+        )
+    return kept
 
 
-def _notes(columns: Sequence[TwinColumn], least_count: int) -> tuple[str, ...]:
+def _households(blocks: FamilyBlocks, twins: Sequence[Twin | FamilyTwin]) -> TwinHouseholds:
+    families = [twin for twin in twins if isinstance(twin, FamilyTwin)]
+    return TwinHouseholds(
+        households=int(families[0].household.max()),
+        drawn_apart=tuple(block.name for block in blocks.families),
+        one_by_one=blocks.n_one_by_one,
+        rules=tuple(blocks.rules.sentences()),
+        breaking=max(int(twin.breaks_rule.sum()) for twin in families),
+    )
+
+
+def _notes(columns: Sequence[TwinColumn], tables: Sequence[KeptTable], least_count: int) -> tuple[str, ...]:
     notes = []
     rare = [column.name for column in columns if column.rarest < max(least_count, 3) and column.values != SMOOTHED]
     if rare:
         notes.append(
             f"{listed(rare)} {'has' if len(rare) == 1 else 'have'} values with fewer than {max(least_count, 3)} records. The table of a "
             "single column is always kept, so these values are in the twin: merge them first if their existence reveals somebody."
+        )
+    small = [table for table in tables if len(table.variables) > 1 and table.smallest < least_count]
+    if small:
+        notes.append(
+            f"{counted(len(small), 'table')} of what a household shares and how large it is "
+            f"{verb(len(small), 'has', 'have')} cells of fewer than {least_count} records, because members who are drawn one by one stay "
+            "with their household."
         )
     resampled = [column.name for column in columns if column.values == RESAMPLED]
     if resampled:
@@ -328,12 +449,12 @@ def _notes(columns: Sequence[TwinColumn], least_count: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _utility(twin: Twin) -> TwinUtility:
+def _utility(twin: Twin | FamilyTwin) -> TwinUtility:
     distances = hellinger_distances(twin.both)
     ratio = propensity(twin.both).ratio
     return TwinUtility(
         hellinger={
-            str(order): (float(np.mean([one.hellinger for one in of_order])), max(one.hellinger for one in of_order))
+            str(order): (float(np.mean([each.hellinger for each in of_order])), max(each.hellinger for each in of_order))
             for order, of_order in distances.items()
             if of_order
         },
@@ -342,28 +463,79 @@ def _utility(twin: Twin) -> TwinUtility:
     )
 
 
-def _measured(
-    table: ContingencyTable,
-    keys: Sequence[str],
-    epsilon: float | None,
-    criterion: str | float,
-    search: str,
-    least_count: int,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> UnpairedMeasures:
-    """Draw a twin of part of the records, with a model chosen on that part, and attack it."""
+def _analysed(done: Synthesis, asked: Sequence[Analysis]) -> tuple[AnalysisSummary, ...]:
+    """Every analysis on the original and on the first twin, side by side."""
+    names = [column.name for column in done.summary.columns]
+    used = [name for name in names if any(name in each.columns(names) for each in asked)]
+    n_records = min(done.data.n_records, MOST_RECORDS)
+    drawn = done.columns()
+    # The rows of a twin are in a random order, so its first ones are a random sample; the original's need to be drawn.
+    sample = np.sort(np.random.default_rng(0).choice(done.data.n_records, n_records, replace=False))
+    original = done.data.values_at(sample, used)
+    files = [{name: of_file[name].to_pylist()[:n_records] for name in used} for of_file in (original, drawn)]
+    return tuple(analysis_of_both(each, names, files[0], files[1], None) for each in asked)
+
+
+# ---------------------------------------------------------------------- what twins give away
+
+
+@dataclass(frozen=True)
+class _Attacks:
+    """What a twin gives away about persons and families, and what a swap of the same people would."""
+
+    persons: UnpairedMeasures | None = None
+    families: UnpairedMeasures | None = None
+    swap: UnpairedMeasures | None = None
+
+
+def _attacked(
+    table: ContingencyTable, household: Numbers | None, keys: Sequence[str], request: TwinRequest, rng: np.random.Generator
+) -> _Attacks:
+    """Draw a twin of part of the records, or households, with a model chosen on that part, and attack it."""
     codes = table.cells[table.cell_of_record]
-    n_control = min(MOST_CONTROL, int(CONTROL * len(codes)))
+    home = np.arange(len(codes)) if household is None else np.unique(household, return_inverse=True)[1].ravel()
+    n_control = min(MOST_CONTROL, int(CONTROL * (home.max() + 1)))
     if n_control < 20:
         raise BadInput(
-            f"{counted(len(codes), 'record')} are too few to leave out a control group, so it cannot be measured what a twin gives away. "
-            "Ask for a twin without measuring it, and do not release it on its own word."
+            f"{counted(int(home.max()) + 1, 'record' if household is None else 'household')} are too few to leave out a control group, so "
+            "it cannot be measured what a twin gives away. Ask for a twin without measuring it, and do not release it on its own word."
         )
-    order = rng.permutation(len(codes))
-    people, control = codes[order[n_control:]], codes[order[:n_control]]
+    place = rng.permutation(int(home.max()) + 1)[home]
+    is_control, is_person = place < n_control, (place >= n_control) & (place < n_control + MOST_PEOPLE)
+    people, control = codes[is_person], codes[is_control]
     part = ContingencyTable.from_codes(people, table.categories)
     part = part.with_coarsenings(automatic_coarsenings(part))
-    model = _searched(part, criterion, search, least_count, progress).best
-    drawn = synthetic_twin(part, model, epsilon=epsilon, seed=int(rng.integers(2**31)), progress=progress).codes
-    return measured(UnpairedFiles(table.categories, people, drawn, control), keys, rng)
+    of_people = None if household is None else home[is_person]
+    draws = request.twins_of(part, of_people, [int(rng.integers(2**31))])
+    drawn = draws.twins[0]
+    files = UnpairedFiles(table.categories, people, drawn.codes, control)
+    persons, families = measured(files, keys, rng), None
+    if isinstance(drawn, FamilyTwin) and draws.blocks is not None:
+        layout = draws.blocks.layout
+        numbers = (home[is_person], drawn.household, home[is_control])
+        rows = [
+            layout.rows(of_file, number).codes for of_file, number in zip((people, drawn.codes, control), numbers, strict=True)
+        ]
+        of_rows = UnpairedFiles(layout.categories(), *rows)
+        families = measured(of_rows, of_rows.names, rng, inferred=())
+    swap = _swapped(part, keys, request) if len(people) <= MOST_SWAPPED else None
+    if swap is not None:
+        swap_files = UnpairedFiles(table.categories, people, swap, control)
+        return _Attacks(persons, families, measured(swap_files, keys, rng))
+    return _Attacks(persons, families)
+
+
+def _swapped(part: ContingencyTable, keys: Sequence[str], request: TwinRequest) -> Codes | None:
+    """The same people after a swap of everybody who is alone on the keys; None if nobody is, or nobody can be swapped."""
+    codes = part.cells[part.cell_of_record]
+    columns = [part.keys.index(key) for key in keys]
+    of_keys = ContingencyTable.from_codes(np.asfortranarray(codes[:, columns]), [part.categories[k] for k in columns])
+    of_keys = of_keys.with_coarsenings(automatic_coarsenings(of_keys))
+    alone = np.flatnonzero(of_keys.counts[of_keys.cell_of_record] == 1)
+    if not len(alone) or of_keys.n_keys < 2:
+        return None
+    model = select_model(of_keys, request.criterion, max_seconds=_SEARCH_SECONDS, progress=request.progress).best
+    plan = plan_swaps(of_keys, model, records=alone, progress=request.progress)
+    after = codes.copy()
+    after[:, columns] = plan.release.codes()
+    return after

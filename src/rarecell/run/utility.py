@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
+from rarecell.engine.source import weights_of
 from rarecell.outcome.swap import (
     AnalysisSummary,
     FileUtility,
     MeanMoved,
     WeightedTable,
 )
+from rarecell.outcome.words import percent
 from rarecell.release.analyses import MOST_RECORDS, Analysis, compare
 from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
+from rarecell.release.raking import raked_weights
 from rarecell.release.release import Release
 from rarecell.release.travel import Travel, what_travels
 from rarecell.release.utility import weighted_changes
-from rarecell.run.beside_keys import NOTHING, Treated
+from rarecell.run.beside_keys import NOTHING, Treated, with_values
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.swap.plan import SwapPlan
@@ -52,10 +57,10 @@ def measured_columns(data: Microdata, whole: WholeFile) -> list[str]:
 
 
 def file_utility(
-    found: Assessment, release: Release, *, limit: float | None = None, treated: Treated = NOTHING
+    assessment: Assessment, release: Release, *, limit: float | None = None, treated: Treated = NOTHING
 ) -> FileUtility | None:
     """By how much means of columns of amounts move by level of each key; None if the file has no such column."""
-    data, table = found.data, release.before
+    data, table = assessment.data, release.before
     whole = data.whole_file(table)
     names = measured_columns(data, whole)
     if not names:
@@ -75,11 +80,15 @@ def file_utility(
         if whole.is_complete:
             is_treated = name in treated.values
             after = treated.after[name].values if is_treated else _travelled(values, name, release, place, moved)
+        if name in release.exchanged:
+            receivers, sources = _exchanged_places(release.exchanged[name], whole.rows)
+            after = after.copy()
+            after[receivers] = values[sources]
         if name in release.hidden:
             after = np.where(np.isin(whole.rows, release.hidden[name]), np.nan, after)
         columns[name] = values, after
     changes = mean_changes(keys, columns, weights)
-    return told(changes, table, len(columns), limit=limit, is_sample=not whole.is_complete) if columns else None
+    return utility_summary(changes, table, len(columns), limit=limit, is_sample=not whole.is_complete) if columns else None
 
 
 def _places(data: Microdata, whole: WholeFile, release: Release) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -118,26 +127,26 @@ def _travelled(
     return after
 
 
-def told(
+def utility_summary(
     changes: tuple[MeanChange, ...], table: ContingencyTable, n_columns: int, *, limit: float | None, is_sample: bool
 ) -> FileUtility:
     """The changes in a form that can be stored."""
     of_key = {categories.key: categories for categories in table.categories}
     means = tuple(
         MeanMoved(
-            column=one.column,
-            key=one.key,
-            level=of_key[one.key].shown[one.level],
-            records=one.records,
-            before=one.before,
-            after=one.after,
-            relative=one.relative,
-            standardised=one.standardised,
-            median_before=one.median_before,
-            median_after=one.median_after,
-            size=one.size,
+            column=change.column,
+            key=change.key,
+            level=of_key[change.key].shown[change.level],
+            records=change.records,
+            before=change.before,
+            after=change.after,
+            relative=change.relative,
+            standardised=change.standardised,
+            median_before=change.median_before,
+            median_after=change.median_after,
+            size=change.size,
         )
-        for one in changes
+        for change in changes
     )
     if not changes:
         return FileUtility(columns=n_columns, largest=0.0, limit=limit, is_sample=is_sample)
@@ -156,22 +165,22 @@ def told(
 
 
 def compared_analyses(
-    found: Assessment,
+    assessment: Assessment,
     release: Release,
     *,
     most_records: int = MOST_RECORDS,
 ) -> tuple[AnalysisSummary, ...]:
     """Run every analysis on both files, on a random sample where there are more than ``most_records`` records."""
-    asked = [Analysis.of(name, given) for name, given in found.config.analysis.items()]
-    if not asked:
+    analyses = [Analysis.of(name, words) for name, words in assessment.config.analysis.items()]
+    if not analyses:
         return ()
-    names = list(dict.fromkeys(name for one in asked for name in one.columns(list(found.data.columns))))
-    data, weight = found.data, found.config.weight
+    names = list(dict.fromkeys(name for analysis in analyses for name in analysis.columns(list(assessment.data.columns))))
+    data, weight = assessment.data, assessment.config.weight
     sample, n_records = None, data.n_records
-    moved = _positions(found, release)
+    moved = _positions(assessment, release)
     if n_records > most_records:
         # From a large file, read only the sample and the records that exchange something with it.
-        sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, most_records, replace=False))
+        sample = np.sort(np.random.default_rng(assessment.config.seed).choice(n_records, most_records, replace=False))
         rows = np.union1d(sample, moved)
         codes, categories = data.column_codes(names, rows)
         after = codes_after(codes, names, release, np.searchsorted(rows, moved), rows)
@@ -179,31 +188,38 @@ def compared_analyses(
     else:
         codes, categories = data.column_codes(names)
         after = codes_after(codes, names, release, moved, np.arange(n_records))
-    weights = None if weight is None else data.source.weights(weight, sample)
+    weights = None if weight is None else weights_of(data.source, weight, sample)
     files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
-    told = []
-    for one in asked:
-        used = one.columns(names)
-        before, changed = ({name: file[name] for name in used} for file in files)
-        terms = compare(one, before, changed, weights)
-        told.append(
-            AnalysisSummary(
-                name=one.name,
-                kind=one.kind if one.kind != "regression" else f"{one.family} regression",
-                formula=one.formula,
-                weighted=weights is not None,
-                records=len(codes),
-                terms=terms,
-            )
-        )
-    return tuple(told)
+    return tuple(analysis_of_both(analysis, names, files[0], files[1], weights) for analysis in analyses)
 
 
-def _positions(found: Assessment, release: Release) -> NDArray[np.int64]:
+def analysis_of_both(
+    analysis: Analysis, names: Sequence[str], before: Columns, after: Columns, weights: NDArray[np.float64] | None
+) -> AnalysisSummary:
+    """One analysis on two files, given as columns of values; ``names`` are the columns that it may name."""
+    used = analysis.columns(names)
+    terms = compare(analysis, {name: before[name] for name in used}, {name: after[name] for name in used}, weights)
+    return AnalysisSummary(
+        name=analysis.name,
+        kind=analysis.kind if analysis.kind != "regression" else f"{analysis.family} regression",
+        formula=analysis.formula,
+        weighted=weights is not None,
+        records=len(next(iter(before.values()))),
+        terms=terms,
+    )
+
+
+def _positions(assessment: Assessment, release: Release) -> NDArray[np.int64]:
     """The positions in the file of the rows of a release."""
     if release.before.record_cell is not None:
         return release.rows
-    return found.data.source.rows_at(found.data.drawn_records(release.before, release.rows, seed=release.seed)[0])
+    return assessment.data.source.rows_at(assessment.data.drawn_records(release.before, release.rows, seed=release.seed)[0])
+
+
+def _exchanged_places(pairs: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the records of exchanges stand among some rows, in ascending order; those with a record that is not there are left out."""
+    place = np.minimum(np.searchsorted(rows, pairs), len(rows) - 1)
+    return np.asarray(place[:, (rows[place] == pairs).all(axis=0)])
 
 
 def codes_after(
@@ -217,6 +233,10 @@ def codes_after(
     for name, of_key in release.blanks.blanked.items():
         if name in names:
             after[np.isin(rows, release.blanks.rows[of_key]), names.index(name)] = -1
+    for name, pairs in release.exchanged.items():
+        if name in names:
+            receivers, sources = _exchanged_places(pairs, rows)
+            after[receivers, names.index(name)] = codes[sources, names.index(name)]
     for name, hidden in release.hidden.items():
         if name in names:
             after[np.isin(rows, hidden), names.index(name)] = -1
@@ -230,17 +250,17 @@ def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:
 # ---------------------------------------------------------------------- columns that travel, and weighted tables
 
 
-def travelling(wanted: ProtectConfig, found: Assessment, release: Release, columns: Columns) -> Travel:
+def travelling(request: ProtectConfig, assessment: Assessment, release: Release, columns: Columns) -> Travel:
     """Find the columns outside the keys that travel with the swapped keys, by request or because they depend on them."""
     own, keys = np.arange(len(release)), release.before.keys
     moves = {key: release.taken_from(key) != own for key in keys}
     moves = {key: moved for key, moved in moves.items() if moved.any()}
-    carry = [*wanted.carry]
-    if wanted.swap_rate is not None:
-        carry += [area for area in found.data.areas if area not in keys and area not in carry]
-    kept = {name for names in wanted.keep for name in names}
+    carry = [*request.carry]
+    if request.swap_rate is not None:
+        carry += [area for area in assessment.data.areas if area not in keys and area not in carry]
+    in_kept_tables = {name for names in request.keep for name in names}
     joint = {name: joint_counts(release.before, moves, column) for name, column in columns.items()}
-    return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
+    return what_travels(joint, moves, carry=carry, areas=assessment.data.areas, stays=sorted(in_kept_tables - set(carry)))
 
 
 def joint_counts(table: ContingencyTable, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
@@ -249,30 +269,50 @@ def joint_counts(table: ContingencyTable, moves: ReadJson, column: CodedColumn |
         return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
     cell = table.cell_of_record
     held = cell >= 0
-    found = {}
+    joint = {}
     for key in moves:
         k = table.keys.index(key)
         shape = (table.categories[k].n_levels, len(column.levels))
         pair = table.cells[cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
-        found[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
-    return found
+        joint[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    return joint
 
 
-def weighted_tables(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
+def with_raked_weights(assessment: Assessment, release: Release, treated: Treated, *, seed: int) -> Treated:
+    """The treated columns with survey weights that were recomputed after the swaps."""
+    weights, name = assessment.data.record_weights(), assessment.data.weight
+    assert weights is not None
+    assert name is not None
+    new = raked_weights(release, weights, seed=seed)
+    by = f", drawn among records alike in {', '.join(new.keys)}" if new.keys else ""
+    totals = f"weighted totals of {', '.join(new.keys)}" if new.keys else "weighted total"
+    reached = "" if new.difference <= 1e-6 else f"; totals differ by up to {percent(new.difference)}"
+    return with_values(
+        assessment.data,
+        treated,
+        name,
+        pa.array(new.weights),
+        f"weights of moved records{by}, all raked to the {totals} of the original{reached}",
+    )
+
+
+def weighted_tables(assessment: Assessment, plan: SwapPlan, treated: Treated = NOTHING) -> tuple[WeightedTable, ...]:
     """Weighted totals of every key and of the kept tables of keys."""
     table = plan.table
-    if found.config.weight is None or table.weights is None or table.record_cell is None:
+    if assessment.config.weight is None or table.weights is None or table.record_cell is None:
         return ()
-    weights = found.data.record_weights()
+    weights = assessment.data.record_weights()
     assert weights is not None
     margins: list[tuple[str, ...]] = [(key,) for key in table.keys]
-    margins += [check for kept in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, kept)) > 1]
-    return tuple(weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins))))
+    margins += [check for mask in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, mask)) > 1]
+    raked = treated.after.get(assessment.config.weight)
+    everyone = None if raked is None else (weights, raked.values)
+    return tuple(weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins)), everyone=everyone))
 
 
-def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
+def _keys_in(plan: SwapPlan, mask: int) -> tuple[str, ...]:
     """The keys of a kept table; empty if it holds a coarsening without its key, or another column."""
-    names = plan.interactions.names_of(kept)
+    names = plan.interactions.names_of(mask)
     keys = tuple(name for name in names if name in plan.table.keys)
     of_coarser = {c.name: c.key for c in plan.table.coarsenings}
     return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()

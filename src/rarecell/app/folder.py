@@ -19,14 +19,14 @@ from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing, sweep
 from rarecell.run.publishing import has_unfinished
 
-__all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run", "stem"]
+__all__ = ["ChosenFolder", "FolderEntry", "OutsideFolder", "is_run", "stem"]
 
 _DEEPEST = 3
 """Runs are searched for down to this folder depth."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class FolderEntry:
     """A file or folder as listed on the Data page."""
 
     name: str
@@ -43,10 +43,10 @@ class ChosenFolder:
 
     @classmethod
     def at(cls, path: str | Path) -> ChosenFolder:
-        given = Path(path)
-        if not given.is_dir():
-            raise BadInput(f"{given} is not a folder. Name the folder with the data, for example: rarecell app --folder data.")
-        return cls(given.resolve(strict=True))
+        folder = Path(path)
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is not a folder. Name the folder with the data, for example: rarecell app --folder data.")
+        return cls(folder.resolve(strict=True))
 
     def resolve(self, name: str, *, must_exist: bool = True) -> Path:
         """The path of a name relative to the folder, after following links.
@@ -86,21 +86,21 @@ class ChosenFolder:
 
     def profiles(self) -> tuple[list[tuple[str, Profile]], list[tuple[str, str]]]:
         """Release profiles to choose from, by the value that names each, and the files that are meant as one but cannot be read."""
-        found: list[tuple[str, Profile]] = list(PROFILES.items())
+        profiles: list[tuple[str, Profile]] = list(PROFILES.items())
         unread = []
         for place in sorted(self.root.glob("*.profile.toml")):
             try:
                 regular_file(self.resolve(place.name))
-                found.append((place.name, replace(Profile.read(place), name=place.name.removesuffix(".profile.toml"))))
+                profiles.append((place.name, replace(Profile.read(place), name=place.name.removesuffix(".profile.toml"))))
             except (BadInput, OSError) as problem:
                 unread.append((place.name, str(problem)))
-        return found, unread
+        return profiles, unread
 
     def relative(self, place: Path) -> str:
         """The name by which the browser knows a path."""
         return place.relative_to(self.root).as_posix()
 
-    def listing(self, name: str = "") -> list[Entry]:
+    def listing(self, name: str = "") -> list[FolderEntry]:
         """Folders and data files in a folder, folders first; hidden ones and links that lead outside are left out."""
         place = self.resolve(name)
         if not place.is_dir():
@@ -115,19 +115,19 @@ class ChosenFolder:
             except (BadInput, OSError):
                 continue
             if inner.is_dir():
-                entries.append(Entry(child.name, self.relative(child), True, 0))
+                entries.append(FolderEntry(child.name, self.relative(child), True, 0))
             elif inner.is_file() and child.suffix.lower() in DATA_SUFFIXES:
-                entries.append(Entry(child.name, self.relative(child), False, n_bytes))
+                entries.append(FolderEntry(child.name, self.relative(child), False, n_bytes))
         return sorted(entries, key=lambda entry: not entry.is_folder)
 
     def run_folders(self) -> Iterator[Path]:
         """Folders of finished runs, the newest first."""
-        found = []
+        by_age = []
         for place in self._folders(self.root, _DEEPEST):
             with contextlib.suppress(OSError):
                 if is_run(place):
-                    found.append((-(place / "run.json").stat().st_mtime, str(place), place))
-        yield from (place for _, _, place in sorted(found))
+                    by_age.append((-(place / "run.json").stat().st_mtime, str(place), place))
+        yield from (place for _, _, place in sorted(by_age))
 
     def swept(self) -> list[str]:
         """Names of folders that a run was writing into when it was killed; what it left there is removed."""

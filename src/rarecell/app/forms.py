@@ -17,7 +17,7 @@ from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.options import Count, Kind, Number, Option, named_as, options_of
+from rarecell.run.options import Count, Number, Option, ValueKind, named_as, options_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -72,30 +72,30 @@ def assess_config(
         The run that this one starts from, for what the form does not show.
     """
     roles = _roles(fields)
-    given: Json = {"input": str(path), "keys": roles["key"]}
+    values: Json = {"input": str(path), "keys": roles["key"]}
     if not roles["key"]:
         raise BadInput("No column is marked as a key. Mark those that an outsider could know about a person.")
     for role in _SINGLE_ROLES:
         if len(roles[role]) > 1 and role not in _SEVERAL_TOGETHER:
             raise BadInput(f"{len(roles[role])} columns are marked as {role}: {', '.join(roles[role])}. Only one can be.")
         if roles[role]:
-            given[role] = roles[role][0] if len(roles[role]) == 1 else joined_names(roles[role])
+            values[role] = roles[role][0] if len(roles[role]) == 1 else joined_names(roles[role])
     if roles["geography"]:
-        given["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
+        values["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
     recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
     for key, words in recode.items():
         parse_recoding(words, key=key)
-    given |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
-    given |= _population(fields, roles)
-    given |= {name: first(fields, name) for name in (*_READING, "register") if first(fields, name)}
+    values |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
+    values |= _population(fields, roles)
+    values |= {name: first(fields, name) for name in (*_READING, "register") if first(fields, name)}
     if first(fields, "threshold"):
-        given["threshold"] = decimal_number(first(fields, "threshold"), "The threshold")
-    given |= {option.name: _labelled(option, first(fields, option.name)) for option in LABELLED if first(fields, option.name)}
+        values["threshold"] = decimal_number(first(fields, "threshold"), "The threshold")
+    values |= {option.name: _labelled(option, first(fields, option.name)) for option in LABELLED if first(fields, option.name)}
     if first(fields, "scenarios"):
-        given["scenario"] = scenarios_of(first(fields, "scenarios"))
+        values["scenario"] = scenarios_of(first(fields, "scenarios"))
     coding = {} if base is None else {key: dict(coding) for key, coding in base.coding.items() if key in roles["key"]}
-    given |= {"coding": coding} if coding else {}
-    config = RunConfig.from_mapping(given, source="the form")
+    values |= {"coding": coding} if coding else {}
+    config = RunConfig.from_mapping(values, source="the form")
     if base is None:
         return config
     hierarchies = {key: path for key, path in base.hierarchies.items() if key in config.keys}
@@ -148,16 +148,16 @@ def stratum_sizes(text: str) -> dict[str, int]:
     >>> stratum_sizes("north = 1.200.000\\nsouth: 800000")
     {'north': 1200000, 'south': 800000}
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for line in text.splitlines():
         label, size = _pair(line, "The size of a stratum", "north = 1200000")
         if label and not size:
             raise BadInput(f"The size of stratum '{label}' is empty.")
-        if label in found:
+        if label in sizes:
             raise BadInput(f"The size of stratum '{label}' is written twice.")
         if label:
-            found[label] = whole_number(size, f"The size of stratum '{label}'")
-    return found
+            sizes[label] = whole_number(size, f"The size of stratum '{label}'")
+    return sizes
 
 
 def scenarios_of(text: str) -> dict[str, dict[str, list[str]]]:
@@ -168,12 +168,12 @@ def scenarios_of(text: str) -> dict[str, dict[str, list[str]]]:
     >>> scenarios_of("neighbour: age, sex")
     {'neighbour': {'keys': ['age', 'sex']}}
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    scenarios: dict[str, dict[str, list[str]]] = {}
     for line in text.splitlines():
         name, keys = _pair(line, "An intruder", "neighbour: age, sex")
         if name:
-            found[name] = {"keys": _listed(keys)}
-    return found
+            scenarios[name] = {"keys": _listed(keys)}
+    return scenarios
 
 
 def _pair(line: str, what: str, example: str) -> tuple[str, str]:
@@ -218,8 +218,13 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
+    unknown = [name for name in fields.get("leave_out", ()) if name not in config.keys]
+    if unknown:
+        raise BadInput(f"'{unknown[0]}' is not a key of this run.")
     protect = ProtectConfig(
         **chosen,
+        leave_out=tuple(fields.get("leave_out", ())),
+        unlink=bool(first(fields, "unlink")),
         keep=_tables(first(fields, "keep")),
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
@@ -250,7 +255,7 @@ def _tables(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(part for part in parts if part)
 
 
-def _number(text: str, what: str, kind: Kind) -> float:
+def _number(text: str, what: str, kind: ValueKind) -> float:
     return whole_number(text, what) if isinstance(kind, Count) else decimal_number(text, what)
 
 
@@ -363,6 +368,7 @@ _NAMES = {
     "keep": "“Further tables to keep”",
     "never_swap": "“Keys that stay with their record”",
     "treat": "“What is done to them”",
+    "leave_out": "“Keys to leave out of the file”",
     "carry": "“Columns that travel with a swapped key”",
     "spare": "“Columns whose means should move little”",
     "accept_leak": "“Columns that may be released although they give away what is done to a key”",

@@ -39,7 +39,8 @@ USUAL_SHARES = {
     Stage.RESOLUTIONS: 1.0,
     Stage.MODELS: 15.0,
     Stage.RISK: 4.0,
-    Stage.JUDGEMENT: 35.0,
+    Stage.JUDGEMENT: 15.0,
+    Stage.ADVICE: 20.0,
     Stage.PLAN: 8.0,
     Stage.MARGINS: 1.0,
     Stage.COST: 4.0,
@@ -78,6 +79,10 @@ class Job:
     is_cancelled: bool = False
     configuration: str = ""
     result: Any = None
+    answers: list[str] = field(default_factory=list)
+    """What is known before the run ends: its first number, then its verdict."""
+    has_verdict: bool = False
+    ends_early: bool = False
 
     @property
     def seconds(self) -> float:
@@ -94,11 +99,19 @@ class Job:
             return None
         return self.seconds * (1 - fraction) / fraction
 
-    def told(self) -> Json:
+    @property
+    def can_end_early(self) -> bool:
+        """Whether the verdict is known and advice is still being computed, for which nobody has to wait."""
+        is_advising = bool(self.tree.open) and self.tree.open[0].stage == Stage.ADVICE
+        return self.state == "running" and self.has_verdict and is_advising and not self.ends_early
+
+    def progress_report(self) -> Json:
         """What the progress page shows."""
         left = self.seconds_left()
         return {
             "state": self.state,
+            "answer": self.answers[-1] if self.answers else "",
+            "can_end_early": self.can_end_early,
             "stage": label_of(self.tree.open[0].stage) if self.tree.open else "starting",
             "stages": [
                 {"name": label_of(stage), "seconds": round(seconds, 1)} for stage, seconds in self.tree.done_seconds.items()
@@ -113,8 +126,8 @@ class Job:
 def shares_of(command: str, usual: Mapping[str, float] | None) -> dict[str, float]:
     """What each outer stage takes of a run: its seconds in an earlier run, or its usual share."""
     outer = {stage: share for stage, share in USUAL_SHARES.items() if command == "protect" or stage not in PROTECT_ONLY}
-    known = {str(stage): float(usual[stage]) for stage in outer if usual and stage in usual}
-    return known or {str(stage): share for stage, share in outer.items()}
+    measured = {str(stage): float(usual[stage]) for stage in outer if usual and stage in usual}
+    return measured or {str(stage): share for stage, share in outer.items()}
 
 
 def in_words(seconds: float) -> str:
@@ -222,6 +235,9 @@ class Jobs:
             job.tree.advance(float(event["amount"]))
         elif kind == "done":
             job.tree.done()
+        elif kind == "answer":
+            job.answers.append(str(event["sentence"]))
+            job.has_verdict |= bool(event["is_verdict"])
         elif kind == "finished":
             job.result = event.get("result")
             self._end(job, "done", "")
@@ -249,6 +265,15 @@ class Jobs:
             sweep(job.out)
             remove_stale_folders(Path(tempfile.gettempdir()))
         self._end(job, "cancelled", _CANCELLED)
+
+    def end_early(self, job: Job) -> None:
+        """Let a run that has its verdict end without the rest of its advice."""
+        if job.can_end_early:
+            assert job.process.stdin is not None
+            job.ends_early = True
+            with contextlib.suppress(OSError, ValueError):
+                job.process.stdin.write("enough\n")
+                job.process.stdin.flush()
 
     def close(self) -> None:
         """End what is still running, and the waiting process."""
@@ -310,7 +335,7 @@ class TrialProcess:
             if self._about != (configuration, stamp) or self._process is None or self._process.poll() is not None:
                 self._begin(configuration)
                 self._about = (configuration, stamp)
-            answer = self._asked(json.dumps(dict(recode)))
+            answer = self._answer_to(json.dumps(dict(recode)))
         if answer.get("event") != "tried":
             raise BadInput(str(answer.get("message", "The recoding could not be tried.")))
         return Trial.from_dict(answer["result"], where="trial")
@@ -337,7 +362,7 @@ class TrialProcess:
         threading.Thread(target=listen, daemon=True).start()
         self._tell(json.dumps({"command": "try", "config": configuration, "root": str(self._root)}))
 
-    def _asked(self, line: str) -> Json:
+    def _answer_to(self, line: str) -> Json:
         self._tell(line)
         try:
             answer = self._answers.get(timeout=SECONDS_FOR_A_TRIAL)
@@ -349,8 +374,8 @@ class TrialProcess:
         if answer is None:
             self._end()
             raise BadInput("The process that tries recodings ended. The terminal that the app was started from says more.")
-        found: Json = json.loads(answer)
-        return found
+        plain: Json = json.loads(answer)
+        return plain
 
     def _tell(self, line: str) -> None:
         assert self._process is not None
@@ -375,10 +400,10 @@ class TrialProcess:
 SECONDS_FOR_A_PAGE = 120.0
 """Seconds that a page may take; the first reading of a large text file takes some of them."""
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-async def made_in_time(make: Callable[[], Made], *, patience: float = SECONDS_FOR_A_PAGE) -> Made:
+async def in_time_limit(make: Callable[[], Result], *, seconds: float = SECONDS_FOR_A_PAGE) -> Result:
     """Return what ``make`` returns, computed outside the event loop.
 
     Raises
@@ -387,26 +412,26 @@ async def made_in_time(make: Callable[[], Made], *, patience: float = SECONDS_FO
         If it takes too long; the thread is abandoned.
     """
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Made] = loop.create_future()
+    result: asyncio.Future[Result] = loop.create_future()
 
-    def settle(tell: Callable[[], None]) -> None:
+    def settle(deliver: Callable[[], None]) -> None:
         if not result.done():
-            tell()
+            deliver()
 
     def work() -> None:
         try:
-            tell = partial(result.set_result, make())
+            deliver = partial(result.set_result, make())
         except BaseException as problem:
-            tell = partial(result.set_exception, problem)
+            deliver = partial(result.set_exception, problem)
         # The loop is closed if the app ended in the meantime.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, tell)
+            loop.call_soon_threadsafe(settle, deliver)
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), daemon=True).start()
     try:
-        return await asyncio.wait_for(result, patience)
+        return await asyncio.wait_for(result, seconds)
     except TimeoutError:
         raise BadInput(
-            f"This took longer than {patience:g} seconds, and was stopped. Is the disk or the network drive still there?"
+            f"This took longer than {seconds:g} seconds, and was stopped. Is the disk or the network drive still there?"
         ) from None

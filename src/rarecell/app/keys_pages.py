@@ -46,10 +46,10 @@ class KeysPages:
         ]
 
     def keys(self, request: Request, fields: Fields) -> Response:
-        given = request.query_params
-        file, chosen = given.get("file", ""), self.pages.drafts.of(given.get("again", ""))
-        if "from" in given:
-            run = FinishedRun.read(self.pages.folder.resolve(given["from"]), given["from"])
+        query = request.query_params
+        file, chosen = query.get("file", ""), self.pages.drafts.of(query.get("again", ""))
+        if "from" in query:
+            run = FinishedRun.read(self.pages.folder.resolve(query["from"]), query["from"])
             config = self.pages.folder.checked(run.config)
             file = self.pages.folder.relative(Path(config.input))
             chosen = {**form_of(config, file), "base": [run.name]}
@@ -60,8 +60,8 @@ class KeysPages:
         return self.pages.render("profiles.html", step="keys", **self._profiles())
 
     def _profiles(self) -> dict[str, Any]:
-        known, unread = self.pages.folder.profiles()
-        listed = [(value, profile, tuple(limits_in_words(profile))) for value, profile in known]
+        profiles, unread = self.pages.folder.profiles()
+        listed = [(value, profile, tuple(limits_in_words(profile))) for value, profile in profiles]
         return {"profiles": listed, "unread_profiles": unread}
 
     def reading(self, request: Request, fields: Fields) -> Response:
@@ -190,8 +190,8 @@ def _reading(fields: Fields) -> Reading:
 def _may_be_household(profile: FileProfile) -> list[tuple[str, ...]]:
     """Columns that look as if they numbered households: one alone, or those that do so together."""
     together = tuple(column.name for column in profile.columns if column.role == "household")
-    others = [column.name for column in profile.columns if column.what == "household number" and column.name not in together]
-    return [*((together,) if together else ()), *((name,) for name in others)]
+    single = [column.name for column in profile.columns if column.what == "household number" and column.name not in together]
+    return [*((together,) if together else ()), *((name,) for name in single)]
 
 
 def _stratum_lines(profile: FileProfile, roles: dict[str, str]) -> str:

@@ -20,17 +20,18 @@ from starlette.routing import Mount, Route
 
 from rarecell.app.folder import ChosenFolder, is_run, stem
 from rarecell.app.forms import BESIDE_KEYS, first, in_app, protect_config
-from rarecell.app.jobs import Job, Jobs, made_in_time
+from rarecell.app.jobs import Job, Jobs, in_time_limit
 from rarecell.app.keys_pages import KeysPages
 from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
 from rarecell.app.run_pages import RunPages
 from rarecell.app.runs import DOWNLOADS, HANDED_OVER, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
+from rarecell.app.twin_pages import COMMAND, TwinPages
 from rarecell.datasets import census_sample_path
 from rarecell.engine.places import FORMATS
 from rarecell.errors import BadInput, OutputExists, RarecellError
-from rarecell.report import report_environment
+from rarecell.report.page import report_environment
 
 if TYPE_CHECKING:
     import jinja2
@@ -68,12 +69,14 @@ class Pages:
             Route("/job/{number}", self.endpoint(self.job)),
             Route("/job/{number}/state", self.endpoint(self.job_state)),
             Route("/job/{number}/cancel", self.endpoint(self.cancel), methods=["POST"]),
+            Route("/job/{number}/enough", self.endpoint(self.enough), methods=["POST"]),
             Route("/protect", self.endpoint(self.protect), methods=["GET", "POST"]),
             Route("/files/{path:path}", self.endpoint(self.download)),
             *self.keys.routes(),
             *RunPages(self).routes(),
             *self.recodings.routes(),
             *ReleasePages(self).routes(),
+            *TwinPages(self).routes(),
         ]
         return [Mount(self.gate.base, routes=pages)]
 
@@ -85,12 +88,12 @@ class Pages:
         async def answer(request: Request) -> Response:
             try:
                 fields = await read_form(request) if request.method == "POST" else {}
-                return await made_in_time(lambda: show(request, fields))
+                return await in_time_limit(lambda: show(request, fields))
             except RarecellError as problem:
                 return self.render("problem.html", status=400, problem=str(problem), step=None)
             except OSError as problem:
-                told = f"A file could not be read: {problem.strerror or problem}."
-                return self.render("problem.html", status=400, problem=told, step=None)
+                sentence = f"A file could not be read: {problem.strerror or problem}."
+                return self.render("problem.html", status=400, problem=sentence, step=None)
 
         return answer
 
@@ -150,9 +153,9 @@ class Pages:
 
     def data(self, request: Request, fields: dict[str, list[str]]) -> Response:
         name = request.query_params.get("folder", "")
-        wanted = request.query_params.get("path")
-        if wanted is not None:
-            place = self.folder.resolve(wanted.strip())
+        path = request.query_params.get("path")
+        if path is not None:
+            place = self.folder.resolve(path.strip())
             if place.is_dir():
                 return self.go(f"/data?folder={quote(self.folder.relative(place))}")
             return self.go(f"/keys?file={quote(self.folder.relative(place))}")
@@ -207,16 +210,23 @@ class Pages:
         if job.state == "done" and job.result is not None:
             return self.go(f"/plan/{job.number}")
         if job.state == "done":
-            return self.go(f"/run?name={quote(self.folder.relative(job.out))}")
+            page = "twin-run" if job.command == COMMAND else "run"
+            return self.go(f"/{page}?name={quote(self.folder.relative(job.out))}")
         step = "risk" if job.command == "assess" else "results"
-        return self.render("job.html", step=step, job=job, told=job.told())
+        return self.render("job.html", step=step, job=job, progress=job.progress_report())
 
     def job_state(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        return JSONResponse(self.job_of(request).told())
+        return JSONResponse(self.job_of(request).progress_report())
 
     def cancel(self, request: Request, fields: dict[str, list[str]]) -> Response:
         job = self.job_of(request)
         self.jobs.cancel(job)
+        return self.go(f"/job/{job.number}")
+
+    def enough(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """End a run after its verdict."""
+        job = self.job_of(request)
+        self.jobs.end_early(job)
         return self.go(f"/job/{job.number}")
 
     # ------------------------------------------------------------------ protect
@@ -224,9 +234,9 @@ class Pages:
     def protect(self, request: Request, fields: dict[str, list[str]]) -> Response:
         run = self.finished(request)
         if request.method == "GET":
-            given = request.query_params
-            asked = {name: given.getlist(name) for name in given if name not in ("name", "again")}
-            return self._show_protect(run, {**asked, **self.drafts.of(given.get("again", ""))})
+            query = request.query_params
+            prefilled = {name: query.getlist(name) for name in query if name not in ("name", "again")}
+            return self._show_protect(run, {**prefilled, **self.drafts.of(query.get("again", ""))})
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
@@ -252,6 +262,7 @@ class Pages:
             status=400 if problem else 200,
             step="protect",
             run=run,
+            twin_of=self.folder.relative(Path(self.folder.checked(run.config).input)),
             costs=costs,
             rows=rows,
             threshold=first(fields, "risk_above") or f"{threshold:g}",
@@ -267,6 +278,8 @@ class Pages:
             similar=first(fields, "similar"),
             keep=first(fields, "keep"),
             never_swap=fields.get("never_swap", []),
+            leave_out=fields.get("leave_out", []),
+            unlink=first(fields, "unlink"),
             treat=first(fields, "treat"),
             **{name: first(fields, name) for name in BESIDE_KEYS},
             has_household=run.summary.risk.household is not None,
@@ -288,7 +301,7 @@ class Pages:
         is_handed_over = folder.name == "handover" and (place.name in HANDED_OVER or place.name.startswith("data."))
         if is_handed_over:
             folder = folder.parent
-        is_result = is_handed_over or place.name in DOWNLOADS or place.name.startswith("protected.")
+        is_result = is_handed_over or place.name in DOWNLOADS or place.name.startswith(("protected.", "twin.", "twin-"))
         if not place.is_file() or not is_run(folder) or not (is_table or is_result):
             raise BadInput(f"'{name}' is not a result of a finished run.")
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
@@ -298,11 +311,11 @@ class Pages:
 
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
-    made = report_environment(_HERE / "templates")
-    made.filters["in_app"] = in_app
-    made.filters["quote"] = lambda text: quote(str(text))
-    made.filters["size"] = _size
-    return made
+    templates = report_environment(_HERE / "templates")
+    templates.filters["in_app"] = in_app
+    templates.filters["quote"] = lambda text: quote(str(text))
+    templates.filters["size"] = _size
+    return templates
 
 
 def _size(n_bytes: int) -> str:

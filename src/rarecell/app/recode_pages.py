@@ -15,14 +15,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.distribution import distribution_picture
 from rarecell.app.forms import decimal_number, first, form_of
 from rarecell.app.jobs import TrialProcess
 from rarecell.app.runs import FinishedRun
 from rarecell.data.coding import Coding
+from rarecell.data.likeness import joined_name
 from rarecell.data.recoding_text import AS_IT_IS, parse_recoding
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.planned import MISSING, Trial, TriedKey
+from rarecell.report.svg import WIDTH, Chart, Scale, height_axis, height_room, text_width
 from rarecell.run.config import RunConfig
 
 if TYPE_CHECKING:
@@ -42,16 +43,16 @@ class RecodeState:
 
     @classmethod
     def of(cls, request: Request) -> RecodeState:
-        given = request.query_params
-        origin = tuple((name, given[name]) for name in ("name", "draft") if name in given)
-        steps = [text.partition("=") for text in given.getlist("step")[:MOST_STEPS]]
-        return cls(origin, tuple((key, words) for key, sign, words in steps if sign), given.get("threshold", ""))
+        query = request.query_params
+        origin = tuple((name, query[name]) for name in ("name", "draft") if name in query)
+        steps = [text.partition("=") for text in query.getlist("step")[:MOST_STEPS]]
+        return cls(origin, tuple((key, words) for key, sign, words in steps if sign), query.get("threshold", ""))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The state as the fields of a form or an address."""
-        kept = [("threshold", self.threshold)] if self.threshold else []
-        return [*self.origin, *(("step", f"{key}={words}") for key, words in self.steps), *kept]
+        threshold = [("threshold", self.threshold)] if self.threshold else []
+        return [*self.origin, *(("step", f"{key}={words}") for key, words in self.steps), *threshold]
 
     @property
     def address(self) -> str:
@@ -72,13 +73,13 @@ class RecodeState:
 
     def recode(self, config: RunConfig) -> dict[str, str]:
         """How every key is to be released after all steps."""
-        found = dict(config.recode)
+        recodings = dict(config.recode)
         for key, words in self.steps:
             if key not in config.keys:
                 raise BadInput(f"'{key}' is not a key of this run.")
             parse_recoding(words, key=key)
-            found[key] = words
-        return {key: words for key, words in found.items() if words != AS_IT_IS}
+            recodings[key] = words
+        return {key: words for key, words in recodings.items() if words != AS_IT_IS}
 
 
 class RecodePages:
@@ -105,17 +106,17 @@ class RecodePages:
         config, file = self._config(state)
         if request.method == "POST":
             return self._estimate(state, config, file, fields)
-        given = request.query_params
-        if "act" in given:
-            groups = [int(text) for text in given.getlist("group") if text.isascii() and text.isdecimal() and len(text) < 6]
-            key = self._tried_key(state, config, given.get("key", ""))
+        query = request.query_params
+        if "act" in query:
+            groups = [int(text) for text in query.getlist("group") if text.isascii() and text.isdecimal() and len(text) < 6]
+            key = self._tried_key(state, config, query.get("key", ""))
             try:
-                words = regrouped(key, groups, given["act"], given.get("label", "").strip())
+                words = regrouped(key, groups, query["act"], query.get("label", "").strip())
             except BadInput as refused:
                 return self._show(state, config, file, str(refused), opened=key.key)
             return self.pages.go(state.then(key.key, words).place_of(config))
-        if "key" in given:
-            return self.pages.go(state.then(given["key"], given.get("words", "")).place_of(config))
+        if "key" in query:
+            return self.pages.go(state.then(query["key"], query.get("words", "")).place_of(config))
         return self._show(state, config, file)
 
     def _trial(self, state: RecodeState, config: RunConfig) -> Trial:
@@ -150,14 +151,14 @@ class RecodePages:
             threshold = decimal_number(state.threshold, "The threshold") if state.threshold else threshold
             if not 0 <= threshold <= 1:
                 raise BadInput(f"The threshold was given as {threshold:g}; a risk lies between 0 and 1.")
-            found = self._trial(state, config)
+            trial = self._trial(state, config)
         except BadInput as refused:
             if not state.steps or problem is not None:
                 raise
             # Report the step that cannot be taken, and leave the page as it was.
             return self._show(state.without_last(), config, file, str(refused))
         recode = state.recode(config)
-        changed = [key for key in found.keys if key.n_levels != key.n_levels_after]
+        changed = [key for key in trial.keys if key.n_levels != key.n_levels_after]
         return self.pages.render(
             "recode.html",
             status=400 if problem else 200,
@@ -166,7 +167,7 @@ class RecodePages:
             problem=problem,
             state=state,
             origin=dict(state.origin),
-            found=found,
+            trial=trial,
             threshold=threshold,
             # Records are counted in steps of 0.01; values in between count as the lower one.
             at=int(100 * threshold + 1e-9),
@@ -193,10 +194,6 @@ class RecodePages:
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("recoded"))
         job = self.pages.jobs.start("assess", started.to_toml(), out, title=f"Risk of {Path(file).name}", back=state.address)
         return self.pages.go(f"/job/{job.number}")
-
-
-LONGEST_NAME = 60
-"""Characters of a name made from the names of what was merged."""
 
 
 def regrouped(key: TriedKey, groups: Sequence[int], act: str, name: str = "") -> str:
@@ -233,7 +230,10 @@ def regrouped(key: TriedKey, groups: Sequence[int], act: str, name: str = "") ->
         elif group in ticked and act == "merge":
             if group == min(ticked):
                 together = sorted(level for each in ticked for level in members[each])
-                put(together, name or _name_of(key, together))
+                put(
+                    together,
+                    name or joined_name([key.labels[level] for level in together], [key.meanings[level] for level in together]),
+                )
         elif group not in ticked and len(levels) > 1 and key.labels_after[group] != MISSING:
             put(levels, key.labels_after[group])
     codes = tuple(key.labels[level] for level in sorted(blank) if key.labels[level] != MISSING)
@@ -243,12 +243,58 @@ def regrouped(key: TriedKey, groups: Sequence[int], act: str, name: str = "") ->
     if quoted is not None:
         raise BadInput(f"The level '{quoted}' has quotation marks in it, which words cannot express. Merge it by a hierarchy.")
     words = Coding(merge=merged or None, missing=codes).in_words()
-    said = parse_recoding(key.words, key=key.key).ordered if key.words else None
-    order = {True: "ordered", False: "unordered", None: ""}[said]
+    is_ordered = parse_recoding(key.words, key=key.key).ordered if key.words else None
+    order = {True: "ordered", False: "unordered", None: ""}[is_ordered]
     return ", ".join(part for part in (words if words != AS_IT_IS else "", order) if part) or AS_IT_IS
 
 
-def _name_of(key: TriedKey, levels: Sequence[int]) -> str:
-    """What merged levels are called: by their labels if the file has them and they are short, otherwise by their values."""
-    labels = " + ".join(key.meanings[level] or key.labels[level] for level in levels)
-    return labels if len(labels) <= LONGEST_NAME else "+".join(key.labels[level] for level in levels)
+# How are the records distributed over the levels of a key, before and after recoding?
+
+
+_PANEL = 110.0
+_FOOT = 34.0
+
+
+def distribution_picture(key: TriedKey, name: str) -> str:
+    """Draw the records of each level, before and after recoding; a group of adjacent levels is as wide as its levels together."""
+    counts, after = key.counts, key.counts_after
+    if not counts:
+        return ""
+    chart = Chart(2 * (_PANEL + _FOOT) + 52.0)
+    members = [key.group_of_level.count(group) for group in range(len(after))]
+    are_neighbours = list(key.group_of_level) == sorted(key.group_of_level)
+    _panel(chart, 26.0, counts, key.labels, [1] * len(counts), "soft", f"{len(counts)} levels, as it is: records of each")
+    widths = members if are_neighbours else [1] * len(after)
+    top = 26.0 + _PANEL + _FOOT + 26.0
+    _panel(chart, top, after, key.labels_after, widths, "accent", f"{len(after)} levels, recoded: records of each")
+    largest = max(range(len(after)), key=lambda group: after[group])
+    return chart.svg(
+        name=name,
+        title=f"Distribution of {key.key} before and after",
+        description=f"The {len(counts)} levels become {len(after)}; the largest, {key.labels_after[largest]}, then has {after[largest]:,} records.",
+    )
+
+
+def _panel(
+    chart: Chart, top: float, counts: Sequence[int], labels: Sequence[str], widths: Sequence[int], role: str, title: str
+) -> None:
+    bottom = top + _PANEL
+    scale = Scale.of([float(n) for n in counts] or [1.0], bottom, top)
+    left = height_room(scale)
+    height_axis(chart, scale, "", left=left, right=WIDTH)
+    chart.text(0, top - 10, title, role="muted", size=13)
+    unit = (WIDTH - left) / max(sum(widths), 1)
+    x, free = left, left
+    for n, label, width in zip(counts, labels, widths, strict=True):
+        room = width * unit
+        gap = min(2.0, 0.15 * room)
+        chart.bar(x + gap / 2, scale(n), room - gap, bottom - scale(n), role)
+        short = label if len(label) <= 12 else f"{label[:11]}…"
+        needs = text_width(short, 11)
+        middle = x + room / 2
+        # Leave out a label that would touch the one before.
+        if middle - needs / 2 >= free and middle + needs / 2 <= WIDTH:
+            chart.text(middle, bottom + 15, short, role="muted", anchor="middle", size=11)
+            free = middle + needs / 2 + 5
+        x += room
+    chart.line(left, bottom, WIDTH, bottom, "muted")

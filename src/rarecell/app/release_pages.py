@@ -22,7 +22,7 @@ from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.planned import PlanSummary, ReleasePoint
 from rarecell.planning.planner import ReleaseTarget
 from rarecell.report.comparison import comparison
-from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
+from rarecell.report.svg import WIDTH, Chart, Scale, height_axis, height_room, value_axis
 from rarecell.report.tables import frontier_table
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.plan import recodings_with, with_way
@@ -62,15 +62,15 @@ class ReleasePages:
         name = request.query_params.get("name", "")
         run = FinishedRun.read(self.pages.folder.resolve(name), name)
         if request.method == "GET":
-            given = request.query_params
-            asked = {name: given.getlist(name) for name in _TARGETS if name in given}
-            return self._show_plan(run, {**asked, **self.pages.drafts.of(given.get("again", ""))})
+            query = request.query_params
+            prefilled = {name: query.getlist(name) for name in _TARGETS if name in query}
+            return self._show_plan(run, {**prefilled, **self.pages.drafts.of(query.get("again", ""))})
         try:
             config = self.pages.folder.checked(run.config)
-            wanted = _target(fields)
+            target = _target(fields)
             job = self.pages.jobs.start(
                 "plan",
-                replace(config, protect=wanted).to_toml(),
+                replace(config, protect=target).to_toml(),
                 self.pages.folder.root / ".rarecell-plan",
                 title=f"Ways to release {run.input_name}",
                 back=f"/plan?name={quote(name)}&again={self.pages.drafts.keep(fields)}",
@@ -97,10 +97,10 @@ class ReleasePages:
         if job.result is None:
             return self.pages.go(f"/job/{job.number}")
         config = RunConfig.from_toml(job.configuration, source="the plan")
-        found = PlanSummary.from_dict(job.result, where="plan")
-        points = found.points
-        asked = request.query_params.get("chosen", "")
-        chosen = int(asked) if asked.isdecimal() and len(asked) < 4 and 1 <= int(asked) <= len(points) else 1
+        plan = PlanSummary.from_dict(job.result, where="plan")
+        points = plan.points
+        choice = request.query_params.get("chosen", "")
+        chosen = int(choice) if choice.isdecimal() and len(choice) < 4 and 1 <= int(choice) <= len(points) else 1
         return self.pages.render(
             "frontier.html",
             step="protect",
@@ -108,11 +108,12 @@ class ReleasePages:
             points=points,
             table=frontier_table(points),
             chosen=chosen,
-            cheapest={place: name for name, place in found.cheapest.items()},
-            n_tried=len(found.looked_at),
-            combinations=found.combinations,
+            cheapest={place: name for name, place in plan.cheapest.items()},
+            n_tried=len(plan.looked_at),
+            combinations=plan.combinations,
+            refused=plan.refused,
             picture=frontier_picture(points, f"{self.pages.gate.base}/plan/{job.number}"),
-            target=found.target,
+            target=plan.target,
             keys=config.keys,
             run_name=self.pages.folder.new_run("release"),
         )
@@ -137,10 +138,10 @@ class ReleasePages:
 
 
 def _target(fields: dict[str, list[str]]) -> ProtectConfig:
-    found = {name: decimal_number(first(fields, name), what) for name, what in _TARGETS.items() if first(fields, name)}
+    limits = {name: decimal_number(first(fields, name), what) for name, what in _TARGETS.items() if first(fields, name)}
     # ReleaseTarget reports everything that is wrong with a target.
-    ReleaseTarget(found.get("max_correct_links"), found.get("max_record_risk"))
-    return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
+    ReleaseTarget(limits.get("max_correct_links"), limits.get("max_record_risk"))
+    return ProtectConfig(max_correct_links=limits.get("max_correct_links"), max_record_risk=limits.get("max_record_risk"))
 
 
 def frontier_picture(points: Sequence[ReleasePoint], address: str) -> str:

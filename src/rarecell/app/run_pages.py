@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
+from rarecell.app.twin_pages import TwinRun
 from rarecell.data.names import names_in
 from rarecell.engine.places import confined
 from rarecell.errors import BadInput
@@ -23,7 +24,7 @@ from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
 from rarecell.run.handover import handover
 from rarecell.run.publishing import old_results
-from rarecell.run.saved import FAMILY_STATES, SORTS, STATES, RecordList, Wanted
+from rarecell.run.saved import FAMILY_STATES, SORTS, STATES, RecordChoice, RecordList
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -58,14 +59,18 @@ class RunPages:
         ]
 
     def runs(self, request: Request, fields: Fields) -> Response:
-        found, odd = [], []
+        runs, twins, odd = [], [], []
         for place in self.pages.folder.run_folders():
             name = self.pages.folder.relative(place)
+            twin = TwinRun.read(place, name)
+            if twin is not None:
+                twins.append(twin)
+                continue
             try:
-                found.append((FinishedRun.read(place, name), read_note(place).strip()))
+                runs.append((FinishedRun.read(place, name), read_note(place).strip()))
             except BadInput:
                 odd.append(name)
-        return self.pages.render("runs.html", step=None, runs=found, odd=odd, killed=self.pages.killed)
+        return self.pages.render("runs.html", step=None, runs=runs, twins=twins, odd=odd, killed=self.pages.killed)
 
     def run(self, request: Request, fields: Fields) -> Response:
         run = self.pages.finished(request)
@@ -86,10 +91,10 @@ class RunPages:
 
     def rename(self, request: Request, fields: Fields) -> Response:
         run = self._own(request)
-        wanted = first(fields, "new_name")
-        if not wanted:
+        new_name = first(fields, "new_name")
+        if not new_name:
             raise BadInput("The new name is empty.")
-        new = self.pages.new_folder(wanted)
+        new = self.pages.new_folder(new_name)
         self._refuse_while_running(run)
         rename_run(run.place, new)
         return self.pages.go(f"/run?name={quote(self.pages.folder.relative(new))}")
@@ -121,8 +126,8 @@ class RunPages:
         run = self._own(request)
         if request.method == "GET":
             names = sorted(name for name in old_results(run.place) if (run.place / name).exists())
-            kept = sorted(entry.name for entry in run.place.iterdir() if entry.name not in names)
-            return self.pages.render("delete.html", step=None, run=run, names=names, kept=kept)
+            other_files = sorted(entry.name for entry in run.place.iterdir() if entry.name not in names)
+            return self.pages.render("delete.html", step=None, run=run, names=names, other_files=other_files)
         self._refuse_while_running(run)
         delete_run(run.place)
         return self.pages.go("/runs")
@@ -143,16 +148,16 @@ class RunPages:
 
     def records(self, request: Request, fields: Fields) -> Response:
         """Show records one by one, original and protected: for internal use."""
-        run, given, above, listed = self._listed(request)
-        wanted = Wanted(
-            given.get("state", "all"), given.get("column", ""), given.get("value", ""), given.get("sort", "risk"), above
+        run, query, above, listed = self._listed(request)
+        choice = RecordChoice(
+            query.get("state", "all"), query.get("column", ""), query.get("value", ""), query.get("sort", "risk"), above
         )
         with confined(self.pages.folder.root):
-            rows = listed.rows(wanted)
-            number = _page_number(given.get("page", ""), len(rows))
+            rows = listed.rows(choice)
+            number = _page_number(query.get("page", ""), len(rows))
             records = listed.records(rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
-        kept = {"name": run.name, "state": wanted.state, "column": wanted.column, "value": wanted.value}
-        kept |= {"sort": wanted.sort, "above": f"{above:g}"}
+        address = {"name": run.name, "state": choice.state, "column": choice.column, "value": choice.value}
+        address |= {"sort": choice.sort, "above": f"{above:g}"}
         return self.pages.render(
             "records.html",
             step="results" if run.is_protected else "risk",
@@ -161,24 +166,24 @@ class RunPages:
             keys=listed.config.keys,
             measured=_measured(run),
             columns=listed.columns,
-            wanted=wanted,
+            choice=choice,
             n_found=len(rows),
             number=number,
             n_pages=max(1, -(-len(rows) // PAGE_SIZE)),
             states=[state for state in STATES if run.is_protected or state in ("all", "unique", "risky")],
             sorts=SORTS if run.is_protected else SORTS[:2],
-            address=f"/records?{urlencode(kept)}",
+            address=f"/records?{urlencode(address)}",
         )
 
     def families(self, request: Request, fields: Fields) -> Response:
         """Show families with their members, original and protected: for internal use."""
-        run, given, above, listed = self._listed(request)
+        run, query, above, listed = self._listed(request)
         if run.summary.risk.families is None:
             raise BadInput("This run has not judged families, so they cannot be listed.")
-        state = given.get("state", "all")
+        state = query.get("state", "all")
         with confined(self.pages.folder.root):
             rows = listed.family_rows(state, above)
-            number = _page_number(given.get("page", ""), len(rows), FAMILIES_ON_A_PAGE)
+            number = _page_number(query.get("page", ""), len(rows), FAMILIES_ON_A_PAGE)
             first_row = (number - 1) * FAMILIES_ON_A_PAGE
             families = listed.families(rows[first_row : first_row + FAMILIES_ON_A_PAGE])
         return self.pages.render(
@@ -200,12 +205,12 @@ class RunPages:
 
     def _listed(self, request: Request) -> tuple[FinishedRun, QueryParams, float, RecordList]:
         """The run, what is asked for, the risk from which records count as risky, and the records."""
-        run, given = self.pages.finished(request), request.query_params
+        run, query = self.pages.finished(request), request.query_params
         config = self.pages.folder.checked(run.config)
-        above = decimal_number(given["above"], "The risk") if given.get("above") else run.summary.risk.threshold
+        above = decimal_number(query["above"], "The risk") if query.get("above") else run.summary.risk.threshold
         stamp = (run.place / "run.json").stat().st_mtime_ns
         with confined(self.pages.folder.root):
-            return run, given, above, _record_list(str(run.place), config.to_toml(), stamp)
+            return run, query, above, _record_list(str(run.place), config.to_toml(), stamp)
 
 
 def _measured(run: FinishedRun) -> set[str]:
@@ -214,8 +219,8 @@ def _measured(run: FinishedRun) -> set[str]:
 
 
 def _page_number(text: str, n_listed: int, page_size: int = PAGE_SIZE) -> int:
-    wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 1
-    return min(max(wanted, 1), max(1, -(-n_listed // page_size)))
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 1
+    return min(max(number, 1), max(1, -(-n_listed // page_size)))
 
 
 @lru_cache(maxsize=2)

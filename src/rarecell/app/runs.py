@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 from rarecell.engine.places import regular_file
 from rarecell.errors import BadInput
+from rarecell.machine.memory import gigabytes
+from rarecell.report.table import Table
+from rarecell.report.tables import timings_table
 from rarecell.run.saved import SavedRun
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ DOWNLOADS = {
     "report-external.html": "the report, external edition",
     "risk.parquet": "the risk of every record",
     "swaps.parquet": "who was swapped with whom",
+    "exchanged.parquet": "who exchanged sensitive values with whom",
     "suppressed.parquet": "which values were blanked",
     "release-key.parquet": "which row of the handover is which record",
     "handover.json": "who handed over what, and why",
@@ -75,6 +79,17 @@ class FinishedRun(SavedRun):
         ]
         listed = [*protected, *DOWNLOADS.items()]
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
+
+    def timings(self) -> Table | None:
+        """How long each stage took; None for a run that did not note it."""
+        seconds, processor = self.record.get("seconds", {}), self.record.get("processor_seconds", {})
+        return timings_table(seconds, processor) if seconds and processor else None
+
+    @property
+    def peak_memory(self) -> str:
+        """The most memory that the run has held, in words; empty if it did not note it."""
+        peak = self.record.get("peak_memory")
+        return gigabytes(peak) if isinstance(peak, int) else ""
 
     def handed_over(self) -> list[tuple[str, str, int]]:
         """Name, meaning and size of the files that may leave the office; none before a handover."""

@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rarecell.errors import BadInput
-from rarecell.report import content_hash
+from rarecell.report.page import content_hash
 
 COOKIE = "rarecell"
 """Prefix of the name of the cookie."""

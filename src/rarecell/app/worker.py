@@ -1,7 +1,8 @@
 """The process of one run: configuration in, progress out.
 
-Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run must stop. A
-process that tries recodings (:mod:`rarecell.app.jobs`) reads further lines, one for each recoding.
+Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run must stop, and a
+further line ends it early, without the rest of its advice. A process that tries recodings (:mod:`rarecell.app.jobs`) reads further
+lines, one for each recoding.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from rarecell.run.config import RunConfig
 
 
-class ToldProgress:
+class ReportedProgress:
     """Progress that is written as JSON lines and is cancelled when the input ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._stop, self._has_enough = threading.Event(), threading.Event()
         self._held_back = 0.0
         self._last_told = 0.0
         self._is_app_lost = False
@@ -67,21 +68,35 @@ class ToldProgress:
     def cancelled(self) -> bool:
         return self._stop.is_set()
 
-    def stop(self) -> None:
+    def stop(self, _signal_number: int = 0) -> None:
         self._stop.set()
 
+    def answer(self, sentence: str, *, is_verdict: bool = False) -> None:
+        self.tell(event="answer", sentence=sentence, is_verdict=is_verdict)
 
-def _planned(config: RunConfig, progress: ToldProgress) -> Json:
+    def ends_early(self) -> bool:
+        return self._has_enough.is_set()
+
+    def listen(self, lines: TextIO) -> None:
+        """End early at the first line, and stop at the end of the input."""
+        for _ in lines:
+            self._has_enough.set()
+        self.stop()
+
+
+def _planned(config: RunConfig, progress: ReportedProgress) -> Json:
     """The frontier of a plan, with the target of the configuration."""
     from rarecell.run.plan import as_json, plan
 
     assert config.protect is not None, "a plan has a target"
-    wanted = config.protect
-    found = plan(config, max_correct_links=wanted.max_correct_links, max_record_risk=wanted.max_record_risk, progress=progress)
-    return as_json(found, config)
+    request = config.protect
+    frontier = plan(
+        config, max_correct_links=request.max_correct_links, max_record_risk=request.max_record_risk, progress=progress
+    )
+    return as_json(frontier, config)
 
 
-def _try_recodings(request: Json, progress: ToldProgress) -> int:
+def _try_recodings(request: Json, progress: ReportedProgress) -> int:
     """Count the file once, then answer every further line, each of which is a recoding."""
     from rarecell.engine.places import confined
     from rarecell.errors import RarecellError
@@ -112,7 +127,7 @@ def main() -> int:
 
     # Nothing else that writes to standard output may end up among the events.
     events, sys.stdout = sys.stdout, sys.stderr
-    progress = ToldProgress(events)
+    progress = ReportedProgress(events)
     if "--rehearse" in sys.argv:
         # Everything that a run needs is loaded while nobody is waiting.
         from rarecell.run.rehearsal import rehearse
@@ -124,17 +139,18 @@ def main() -> int:
     request = json.loads(line)
     if request["command"] == "try":
         return _try_recodings(request, progress)
-
-    def wait_for_the_end() -> None:
-        sys.stdin.read()
-        progress.stop()
-
-    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    threading.Thread(target=progress.listen, args=(sys.stdin,), daemon=True).start()
     try:
         from rarecell.run.assess import assess
         from rarecell.run.config import RunConfig
         from rarecell.run.protect import protect
+        from rarecell.run.synthesise import synthesise
 
+        if request["command"] == "synthesise":
+            with when_asked_to_end(progress.stop), confined(Path(request["root"])):
+                synthesise(**json.loads(request["config"]), out=request["out"], progress=progress)
+            progress.tell(event="finished")
+            return 0
         config = RunConfig.from_toml(request["config"], source="the form")
         act: Callable[..., object] = protect if request["command"] == "protect" else assess
         result = None

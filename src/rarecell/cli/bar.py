@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TextIO
 
 from rarecell.cli.layout import terminal_width
-from rarecell.progress import StageTree, label_of
+from rarecell.progress import Stage, StageTree, label_of
 
 _BAR = 20
 _PAUSE = 0.2
@@ -22,25 +22,36 @@ _PAUSE = 0.2
 _SOON = 2.0
 """Seconds after which the time left is worth telling."""
 
+_WAITED = 1.0
+_WAITED_IN_A_LOG = 5.0
+"""Seconds after which somebody at a terminal, or a reader of a log, wants to know what is known so far."""
+
 
 class ProgressLine:
     """Shows the open stages of a run in one line; a context manager.
+
+    What a run knows before it ends is printed above the line, if the run then goes on for a while.
 
     Parameters
     ----------
     stream : TextIO
         Where the line is written.
     is_shown : bool
-        Whether anything is written at all.
+        Whether the line is written.
+    is_quiet : bool
+        Whether nothing at all is written.
     """
 
-    def __init__(self, stream: TextIO, *, is_shown: bool) -> None:
+    def __init__(self, stream: TextIO, *, is_shown: bool, is_quiet: bool = False) -> None:
         self.is_shown = is_shown
+        self.is_quiet = is_quiet
         self._stream = stream
         self._stages = StageTree()
+        self._answers: list[tuple[float, str, bool]] = []
+        self._has_told_verdict = False
         # A signal handler may call while the same thread draws.
         self._lock = threading.RLock()
-        self._ended, self._stop = threading.Event(), threading.Event()
+        self._ended, self._stop, self._has_enough = threading.Event(), threading.Event(), threading.Event()
         self._n_shown = 0
         self._thread: threading.Thread | None = None
 
@@ -64,10 +75,27 @@ class ProgressLine:
     def stop(self) -> None:
         self._stop.set()
 
+    def answer(self, sentence: str, *, is_verdict: bool = False) -> None:
+        with self._lock:
+            self._answers.append((time.monotonic(), sentence, is_verdict))
+
+    def ends_early(self) -> bool:
+        return self._has_enough.is_set()
+
+    def end_early(self) -> bool:
+        """End without the rest of the advice, if the verdict has been printed and advice is being computed; whether that is so."""
+        with self._lock:
+            is_advising = bool(self._stages.open) and self._stages.open[0].stage == Stage.ADVICE
+            if not self._has_told_verdict or not is_advising or self._has_enough.is_set():
+                return False
+            self._has_enough.set()
+            self.say("Ending without the rest of the advice; what is known is kept. Ctrl-C again keeps nothing.")
+            return True
+
     # ------------------------------------------------------------------ what a person sees
 
     def __enter__(self) -> ProgressLine:
-        if self.is_shown:
+        if not self.is_quiet:
             self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
             self._thread.start()
         return self
@@ -85,15 +113,26 @@ class ProgressLine:
             self._stream.write(f"{sentence}\n")
             self._stream.flush()
 
-    def timings(self) -> list[tuple[str, float, float]]:
-        """The stages that are done: their names, their seconds, and the seconds of the processor."""
-        stages = self._stages
-        return [(label_of(name), spent, stages.processor_seconds[name]) for name, spent in stages.done_seconds.items()]
+    def timings(self) -> tuple[dict[str, float], dict[str, float]]:
+        """The seconds of the stages that are done, by the clock and of the processor."""
+        return self._stages.done_seconds, self._stages.processor_seconds
 
     def _keep_drawing(self) -> None:
         while not self._ended.wait(_PAUSE):
             with self._lock:
+                self._tell_answers()
                 self._show(line_of(self._stages, terminal_width() - 1))
+
+    def _tell_answers(self) -> None:
+        """Print what was learnt a while ago; the reader has waited for it since."""
+        waited = time.monotonic() - (_WAITED if self.is_shown else _WAITED_IN_A_LOG)
+        while self._answers and self._answers[0][0] <= waited:
+            _, sentence, is_verdict = self._answers.pop(0)
+            if not self._answers:
+                # An older answer is part of a newer one.
+                more = " Advice is still being computed; Ctrl-C ends here and keeps what is known." if is_verdict else ""
+                self.say(f"{sentence}{more}")
+            self._has_told_verdict |= is_verdict
 
     def _show(self, line: str) -> None:
         """Put a line in place of the one that is shown."""

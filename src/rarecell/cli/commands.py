@@ -43,7 +43,6 @@ from rarecell.machine.memory import is_shortage, refuse_small_address_space
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
-from rarecell.outcome.profile import DO_NOT_RELEASE
 from rarecell.run.config import words_of
 from rarecell.run.options import Group, Shares
 
@@ -74,6 +73,12 @@ def limits_of(options: Mapping[str, Any]) -> Limits:
         group=Group.FILE,
         is_main=True,
         help="The file as it was, with the same records in the same order unless --id is given.",
+    ),
+    own(
+        "--made-by",
+        metavar="RUN",
+        group=Group.FILE,
+        help="With --register: the run that protected the file, whose options trial runs repeat; the folder of RELEASED if it is one.",
     ),
     own("--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."),
     own(
@@ -123,6 +128,7 @@ def attack(**options: Any) -> None:
             id=options["id"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             key_error=Shares().read(options["key_error"], "--key-error") if options["key_error"] else None,
+            made_by=options["made_by"],
             seed=options["seed"] or 0,
             progress=progress,
         )
@@ -212,21 +218,21 @@ def partners(folder: str, record: int, top: int) -> None:
     from rarecell.cli import terminal
     from rarecell.run import saved
 
-    found = saved.partners(folder, record - 1, most=top)
-    terminal.say(str(found))
-    if not found.nearest:
+    candidates = saved.partners(folder, record - 1, most=top)
+    terminal.say(str(candidates))
+    if not candidates.nearest:
         return
     terminal.rows(
         "Nearest exchanges",
         ["partner", "alike", "distance", "changes"],
         [
             (
-                f"{one.partner + 1:,}",
-                f"{one.n_partners:,}",
-                f"{one.distance:.3f}",
-                "; ".join(f"{key} {a} → {b}" for key, a, b in zip(one.keys, one.given, one.taken, strict=True)),
+                f"{candidate.partner + 1:,}",
+                f"{candidate.n_partners:,}",
+                f"{candidate.distance:.3f}",
+                "; ".join(f"{key} {a} → {b}" for key, a, b in zip(candidate.keys, candidate.given, candidate.taken, strict=True)),
             )
-            for one in found.nearest
+            for candidate in candidates.nearest
         ],
         right=(0, 1, 2),
     )
@@ -323,8 +329,7 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     for rule in broken:
         click.echo(f"rarecell: {rule.sentence}", err=True)
     judgement = None if summary.release is None else summary.release.profile
-    is_refused = judgement is not None and not judgement.is_default and judgement.verdict == DO_NOT_RELEASE
-    if broken or is_refused:
+    if broken or (judgement is not None and judgement.sets_exit_code):
         sys.exit(_EXIT_RISKY)
 
 
@@ -537,7 +542,7 @@ def plan(**options: Any) -> None:
 
     config = config_of("plan", options)
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
-        found = plan.plan(
+        frontier = plan.plan(
             config,
             max_correct_links=options["max_correct_links"],
             max_record_risk=options["max_record_risk"],
@@ -546,15 +551,18 @@ def plan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(plan.as_json(found, config), indent=2))
+        click.echo(json.dumps(plan.as_json(frontier, config), indent=2))
     else:
-        terminal.show_frontier(found, config)
+        terminal.show_frontier(frontier, config)
 
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=str))
 @click.option("--columns", metavar="A,B", required=True, help="The columns of the twin; all others are left out.")
 @click.option("--keys", metavar="A,B", help="Those that an intruder could know (default all of them).")
+@click.option(
+    "--household", metavar="COL", help="Draw whole households, numbered by this column, or by several, separated by commas."
+)
 @click.option(
     "--epsilon", type=FiniteRange(0), metavar="E", help="Draw with this ε instead of uniformly, as the formal mode does."
 )
@@ -573,6 +581,12 @@ def plan(**options: Any) -> None:
     show_default=True,
     help="Values of columns in bands: those of the band, or between neighbours in it.",
 )
+@click.option(
+    "--analysis",
+    multiple=True,
+    metavar="NAME=WHAT",
+    help="What users want to learn, run on both files: 'wage=regression=\"income ~ age + sex\"'; also means and table.",
+)
 @click.option("--no-measure", is_flag=True, help="Do not measure what the twin gives away.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder for the twins and their report.")
 @OVERWRITE
@@ -589,16 +603,20 @@ def synthesise(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.report.synthesis import synthesis_tables
     from rarecell.run import synthesise
+    from rarecell.run.config import RunConfig
+    from rarecell.run.options import option_of
 
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         done = synthesise.synthesise(
             options["file"],
             columns=names_in(options["columns"]),
             keys=names_in(options["keys"] or ""),
+            household=options["household"],
             epsilon=options["epsilon"],
             files=options["files"],
             least_count=options["least_count"],
             amounts=options["amounts"],
+            analysis=option_of(RunConfig, "analysis").kind.read(options["analysis"], "--analysis"),
             measure=not options["no_measure"],
             out=options["out"],
             overwrite=options["overwrite"],
@@ -608,7 +626,8 @@ def synthesise(**options: Any) -> None:
         click.echo(json.dumps(done.summary.to_dict(), indent=2))
         return
     terminal.say(str(done), bold=True)
-    for sentence in (done.summary.guarantee, *done.summary.notes):
+    households = () if done.summary.households is None else done.summary.households.sentences()
+    for sentence in (done.summary.guarantee, *households, *done.summary.notes):
         terminal.say(sentence)
     for table in synthesis_tables(done.summary):
         terminal.show_table(table)
@@ -766,23 +785,31 @@ def report(run: str, form: str, output: str | None, overwrite: bool, internal: b
 def scan(**options: Any) -> None:
     """Find the sets of keys in FILE that make most records unique: which few variables would an intruder need?
 
+    Without --keys, every column is tried that somebody could know.
+
     \b
     Example:
+        rarecell scan survey.csv --population 1000000
         rarecell scan survey.csv --keys age,sex,region,job,car,pets \\
             --size 3 --population 1000000
     """
     from rarecell.cli import terminal
-    from rarecell.outcome.words import number
+    from rarecell.outcome.words import NONE, number, people
     from rarecell.risk.key_sets import scan_subsets
     from rarecell.run.inputs import read
     from rarecell.run.models import population_of
     from rarecell.run.roles import side_risk
 
+    unasked: dict[str, str] = {}
+    if not options["keys"] and not options["config"] and options["file"] and os.path.exists(options["file"]):
+        names, unasked = _columns_somebody_knows(options)
+        options["keys"] = joined_names(names)
     config, left_out = _without_names_and_amounts(config_of("scan", options))
+    left_out |= unasked
     data = read(config)
     table = data.table()
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
-        found = scan_subsets(
+        key_sets = scan_subsets(
             table,
             size=options["size"],
             population=population_of(table, config),
@@ -794,29 +821,33 @@ def scan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(found.to_dict(), indent=2))
+        click.echo(json.dumps(key_sets.to_dict(), indent=2))
         return
     terminal.rows(
         "Sets of keys that make most records unique",
-        ["keys", "unique in the file", "expected unique in the population", "by Pitman's formula"],
+        ["keys", "alone in the file", "alone in the population"],
         [
             (
-                ", ".join(one.keys),
-                number(one.sample_uniques),
-                number(one.modelled_population_uniques, 1),
-                number(one.expected_population_uniques, 1),
+                ", ".join(key_set.keys),
+                number(key_set.sample_uniques),
+                NONE if (alone := key_set.population_uniques) is None else people(alone),
             )
-            for one in found.sets
+            for key_set in key_sets.sets
         ],
-        right=(1, 2, 3),
+        right=(1, 2),
     )
     click.echo()
-    terminal.say(str(found))
-    for column, what in left_out.items():
-        terminal.say(
-            f"'{column}' was left out: it looks like {'an' if what[0] in 'aeiou' else 'a'} {what}, which no intruder knows."
+    terminal.say(str(key_sets))
+    for what in dict.fromkeys(left_out.values()):
+        columns = [f"'{column}'" for column, kind in left_out.items() if kind == what]
+        listed = ", ".join(columns[:_MOST_NAMED]) + (
+            f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
         )
-    command = found.assess_command(words_of(config, "assess", but=("keys",)))
+        if what == _NOT_REACHED:
+            terminal.say(f"Left out, because {_MOST_SCANNED} columns are tried at a time: {listed}. Name others with --keys.")
+        else:
+            terminal.say(f"Left out, because hardly anybody knows {_PLURALS.get(what, what + 's')}: {listed}.")
+    command = key_sets.assess_command(words_of(config, "assess", but=("keys",)))
     click.echo(f"Assess the riskiest set with:\n  {command}")
 
 
@@ -828,18 +859,52 @@ def first_answer(best: KeySet) -> str:
 _NOT_KNOWN = ("identifier", "household number", "person number", "survey weight", "amount", "free text")
 """What columns are called that single everybody out without being known to anybody."""
 
+_MANY_AMOUNTS = 60
+"""A sensitive column of numbers with more values than this is an amount, too."""
+
+_MOST_SCANNED = 40
+"""Of a file with more columns, so many are scanned: those that look like keys first."""
+
+
+_NOT_REACHED = "further column"
+_PLURALS = {"free text": "what is written in free text"}
+_MOST_NAMED = 8
+"""Columns that are named one by one."""
+
+
+def _kinds_of_columns(file: str, *, encoding: str, decimal: str, sheet: str) -> dict[str, str]:
+    """What each column of a file looks like."""
+    from rarecell.data.describe import Reading, profile_file
+
+    profile = profile_file(Path(file), Reading(encoding=encoding, decimal=decimal, sheet=sheet))
+    return {
+        column.name: "amount" if column.what == "sensitive" and column.levels > _MANY_AMOUNTS else column.what
+        for column in profile.columns
+        if column.kind != "other"
+    }
+
+
+def _columns_somebody_knows(options: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """Columns of the file that neither name a record nor measure something; and what the others are."""
+    kinds = _kinds_of_columns(options["file"], **{name: options[name] or "" for name in ("encoding", "decimal", "sheet")})
+    roles = {name for role in ("weight", "household", "id") for name in names_in(options.get(role) or "")}
+    names = [name for name, what in kinds.items() if what not in _NOT_KNOWN and name not in roles]
+    chosen = sorted(sorted(names, key=lambda name: kinds[name] != "key")[:_MOST_SCANNED], key=names.index)
+    left_out = {name: what for name, what in kinds.items() if what in _NOT_KNOWN}
+    return chosen, left_out | dict.fromkeys((name for name in names if name not in chosen), _NOT_REACHED)
+
 
 def _without_names_and_amounts(config: RunConfig) -> tuple[RunConfig, dict[str, str]]:
     """The configuration without keys that name a record or measure something, unless hardly any key is left; and what they are."""
-    from rarecell.data.describe import Reading, profile_file
-
     if config.sql or config.spark_table or not os.path.exists(config.input):
         return config, {}
-    reading = Reading(encoding=config.encoding or "", decimal=config.decimal or "", sheet=config.sheet or "")
-    what = {column.name: column.what for column in profile_file(Path(config.input), reading).columns}
-    left_out = {key: what[key] for key in config.keys if what.get(key) in _NOT_KNOWN and key not in config.recode}
-    known = tuple(key for key in config.keys if key not in left_out)
-    return (replace(config, keys=known), left_out) if len(known) >= 2 else (config, {})
+    kinds = _kinds_of_columns(
+        config.input, encoding=config.encoding or "", decimal=config.decimal or "", sheet=config.sheet or ""
+    )
+    left_out = {name: what for name, what in kinds.items() if what in _NOT_KNOWN and name not in config.recode}
+    left_out = {name: what for name, what in left_out.items() if name in config.keys}
+    keys = tuple(key for key in config.keys if key not in left_out)
+    return (replace(config, keys=keys), left_out) if len(keys) >= 2 else (config, {})
 
 
 @main.command()
@@ -862,9 +927,9 @@ def handover(run: str, drop: str, accept: str, **options: Any) -> None:
     from rarecell.run.handover import handover as handed_over
     from rarecell.run.handover import warnings_of
 
-    made = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
+    folder = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
     click.echo(
-        f"The folder {made} may leave the office. Everything else in {run} stays inside; release-key.parquet says which row is which record."
+        f"The folder {folder} may leave the office. Everything else in {run} stays inside; release-key.parquet says which row is which record."
     )
     for warning in warnings_of(run):
         click.echo(warning)

@@ -61,11 +61,11 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         grouped = [option for option in self.get_params(ctx) if isinstance(option, GroupedOption)]
-        others = [option for option in self.get_params(ctx) if not isinstance(option, GroupedOption | click.Argument)]
+        ungrouped = [option for option in self.get_params(ctx) if not isinstance(option, GroupedOption | click.Argument)]
         shown = [option for option in grouped if self.shows_all or option.is_main]
         for group in Group:
             _section(ctx, formatter, group.value, [option for option in shown if option.group is group])
-        _section(ctx, formatter, "Other options" if shown else "Options", others)
+        _section(ctx, formatter, "Other options" if shown else "Options", ungrouped)
         if len(shown) < len(grouped):
             formatter.write_paragraph()
             formatter.write_text(f"{ctx.command_path} --help-all shows {len(grouped) - len(shown)} further options.")
@@ -191,7 +191,10 @@ GATES = (
 def config_of(command: str, options: ReadJson) -> RunConfig:
     """Build the configuration: the file named by --config, then what the command line adds."""
     base: Json = read_plain(options["config"]) if options["config"] else {}
-    run, protect = _given(command, RunConfig, options, base), _given(command, ProtectConfig, options, base.get("protect", {}))
+    run, protect = (
+        _typed_values(command, RunConfig, options, base),
+        _typed_values(command, ProtectConfig, options, base.get("protect", {})),
+    )
     if options.get("paper"):
         try:
             run.update(paper_options(run))
@@ -215,9 +218,9 @@ def config_of(command: str, options: ReadJson) -> RunConfig:
     return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
 
 
-def _given(command: str, owner: type, options: ReadJson, base: ReadJson) -> Json:
+def _typed_values(command: str, owner: type, options: ReadJson, base: ReadJson) -> Json:
     """The options of one class that were given, as a configuration writes them; pairs are added to those of the configuration."""
-    given: Json = {}
+    values: Json = {}
     for declared_by, option in options_on(command):
         value = options.get(option.name)
         if declared_by is not owner or value is None or value is False or value == () or value == "":
@@ -225,7 +228,7 @@ def _given(command: str, owner: type, options: ReadJson, base: ReadJson) -> Json
         kind = option.kind
         # Numbers, words and switches have been read by the command line already.
         is_text = isinstance(value, str | tuple)
-        given[option.name] = kind.read(value if isinstance(value, tuple) else [value], option.flag) if is_text else value
+        values[option.name] = kind.read(value if isinstance(value, tuple) else [value], option.flag) if is_text else value
         if isinstance(kind, Pairs) and isinstance(base.get(option.name), dict):
-            given[option.name] = {**base[option.name], **given[option.name]}
-    return given
+            values[option.name] = {**base[option.name], **values[option.name]}
+    return values

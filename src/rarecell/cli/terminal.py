@@ -6,6 +6,7 @@ Results go to stdout, progress to stderr.
 
 from __future__ import annotations
 
+import signal
 import sys
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
@@ -30,7 +31,7 @@ from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
 from rarecell.report.sentences import family_sentences, household_sentence, steps
 from rarecell.report.table import Table
-from rarecell.report.tables import all_tables, beyond_table, frontier_table, intruders_table, paper_table
+from rarecell.report.tables import all_tables, beyond_table, frontier_table, intruders_table, paper_table, timings_table
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import command_for
 
@@ -39,36 +40,36 @@ from rarecell.run.plan import command_for
 def watched(*, quiet: bool = False, timings: bool = False) -> Iterator[ProgressLine]:
     """Show progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once.
 
+    Once the verdict has been printed, the first Ctrl-C ends the run without the rest of its advice and keeps its results.
+
     With ``timings``, say at the end how long each stage took and how much memory the run held.
     """
-    progress = ProgressLine(sys.stderr, is_shown=not quiet and is_watched())
+    progress = ProgressLine(sys.stderr, is_shown=not quiet and is_watched(), is_quiet=quiet)
 
-    def on_interrupt() -> None:
+    def on_interrupt(signal_number: int) -> None:
+        if signal_number == signal.SIGINT and progress.end_early():
+            return
         if progress.cancelled():
             raise KeyboardInterrupt
         progress.stop()
 
-    with when_asked_to_end(on_interrupt), progress, _told_of_first_use(progress):
+    with when_asked_to_end(on_interrupt), progress, _first_use_announced(progress):
         yield progress
     if timings:
-        show_timings(progress.timings(), peak_memory())
+        show_timings(timings_table(*progress.timings()), peak_memory())
 
 
-def show_timings(stages: Sequence[tuple[str, float, float]], peak: int | None) -> None:
+def show_timings(timings: Table, peak: int | None) -> None:
     """Print on stderr how long each stage took, how many cores worked at it, and how much memory the run held."""
-    whole = ("all stages", sum(spent for _, spent, _ in stages), sum(worked for _, _, worked in stages))
-    lines = [
-        (name, f"{spent:.2f}", f"{worked:.2f}", f"{worked / spent:.1f}" if spent >= 0.005 else "–")
-        for name, spent, worked in (*stages, whole)
-    ]
-    for line in table_lines(["stage", "seconds", "of the processor", "cores"], lines, right=(1, 2, 3), width=terminal_width()):
+    headings = [column.heading for column in timings.columns]
+    for line in table_lines(headings, timings.written(), right=(1, 2, 3), width=terminal_width()):
         click.echo(line, err=True)
     if peak is not None:
         click.echo(f"The run held {gigabytes(peak)} of memory at its peak.", err=True)
 
 
 @contextmanager
-def _told_of_first_use(progress: ProgressLine) -> Iterator[None]:
+def _first_use_announced(progress: ProgressLine) -> Iterator[None]:
     """If something has to be compiled, say why the first run takes longer, and use another core for it."""
     from rarecell._kernels.compiled import second_compiler, when_compiling
 
@@ -227,51 +228,59 @@ def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
 # How is a plan for a release shown at a terminal?
 
 
-def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
+def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
     """Print the frontier as a table, then the cheapest options in words, each with its command."""
-    met = "that reach it" if found.cheapest else "that come nearest (none reaches it)"
-    has_associations = any(point.association_kept is not None for point in found.points)
-    has_means = any(point.means_moved is not None for point in found.points)
-    caption = f"Ways to release the file with {found.target}: those {met}, least recoded first"
-    show_table(frontier_table(found.points, caption))
+    which = "that reach it" if frontier.cheapest else "that come nearest (none reaches it)"
+    has_associations = any(point.association_kept is not None for point in frontier.points)
+    has_means = any(point.means_moved is not None for point in frontier.points)
+    caption = f"Ways to release the file with {frontier.target}: those {which}, least recoded first"
+    show_table(frontier_table(frontier.points, caption))
     click.echo()
     say(
-        f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys."
+        f"{_how_many(frontier)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys."
         + (" 'Relations kept' is the share of what the keys tell about other columns." if has_associations else "")
         + (" 'Means moved' is the largest change of a mean of another column by level of a key." if has_means else "")
         + (" 'Cramér's V moved' is its largest change for a key and another column." if has_associations else "")
     )
-    for name, point in found.cheapest.items():
+    for name, point in frontier.cheapest.items():
         click.echo()
         say(f"{name[:1].upper()}{name[1:]}: {point}")
         _show_groups(point)
-        click.echo(f"  {command_for(point, found.target, config)}")
-    others = [(place, point) for place, point in enumerate(found.points, start=1) if point not in found.cheapest.values()]
-    if found.cheapest and others:
+        click.echo(f"  {command_for(point, frontier.target, config)}")
+    other_points = [
+        (place, point) for place, point in enumerate(frontier.points, start=1) if point not in frontier.cheapest.values()
+    ]
+    if frontier.cheapest and other_points:
         click.echo("\nFor another line of the table, take these options in the same command:")
-        for place, point in others:
+        for place, point in other_points:
             click.echo(f"  {place}  {point.options or 'no --recode'}")
-    if not found.cheapest:
+    for way in frontier.refused:
         click.echo()
-        say(str(found))
+        say(str(way))
+    if not frontier.cheapest:
+        click.echo()
+        say(str(frontier))
         say("Allow a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect.")
 
 
-def _how_many(found: ReleaseFrontier) -> str:
+def _how_many(frontier: ReleaseFrontier) -> str:
     """How many combinations were tried, and how many of them fall short."""
-    tried, short = len(found.looked_at), sum(not point.is_met for point in found.looked_at)
-    said = f"{number(tried)} of {counted(found.n_candidates, 'combination')} of recodings {verb(tried, 'was', 'were')} tried"
-    if found.cheapest:
-        said += f"; {number(short)} {verb(short, 'does', 'do')} not reach the target" if short else ""
-        return f"{said}. None beats these in both information and records swapped."
-    return f"{said}; none reaches the target."
+    tried, short = len(frontier.looked_at), sum(not point.is_met for point in frontier.looked_at)
+    sentence = (
+        f"{number(tried)} of {counted(frontier.n_candidates, 'combination')} of recodings {verb(tried, 'was', 'were')} tried"
+    )
+    if frontier.cheapest:
+        sentence += f"; {number(short)} {verb(short, 'does', 'do')} not reach the target" if short else ""
+        cost = "swaps and blanks" if frontier.target.limits_groups else "records swapped"
+        return f"{sentence}. None beats these in both information and {cost}."
+    return f"{sentence}; none reaches the target."
 
 
 def _show_groups(point: ReleasePoint) -> None:
     for key, groups in point.groups.items():
         before, after = point.levels[key]
-        said = f"{key}, {before} levels before, {after} then: {first_of(groups)}"
-        click.echo(textwrap.fill(said, terminal_width(), initial_indent="  ", subsequent_indent="    "))
+        sentence = f"{key}, {before} levels before, {after} then: {first_of(groups)}"
+        click.echo(textwrap.fill(sentence, terminal_width(), initial_indent="  ", subsequent_indent="    "))
 
 
 # How are several runs laid side by side in a terminal?

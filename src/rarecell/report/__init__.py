@@ -7,26 +7,19 @@ are beside it as CSV files.
 
 from __future__ import annotations
 
-import functools
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal
 
 import rarecell
 from rarecell.outcome import words
-from rarecell.outcome.records import RemainingRecord, RiskyRecord
-from rarecell.outcome.roles import HomogeneousGroup
+from rarecell.outcome.records import HomogeneousGroup, RemainingRecord, RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import verdict, what_was_kept
 
 if TYPE_CHECKING:
-    import jinja2
-    from markupsafe import Markup
-
     from rarecell.edges import Json, ReadJson
     from rarecell.report.table import Table
 
@@ -41,7 +34,7 @@ FILE_NAMES: dict[str, tuple[str, str]] = {
 RISKIEST_FILE = "tables/riskiest-records.json"
 """The riskiest records as data, for the app; the CSV file beside it is for people and spreadsheets."""
 
-__all__ = ["FILE_NAMES", "Edition", "render_report", "report_context", "report_environment", "write_report"]
+__all__ = ["FILE_NAMES", "Edition", "render_report", "report_context", "write_report"]
 
 
 def write_report(
@@ -111,73 +104,13 @@ def render_report(
 
 
 def _render(context: ReadJson) -> str:
+    from rarecell.report.page import content_hash, report_environment, style_sheet
+
     environment = report_environment()
     style = style_sheet()
     page = environment.get_template("report.html").render(**context, style=style, style_hash=content_hash(style))
     # Remove blank lines left behind by the template's conditions.
     return "\n".join(line for line in page.splitlines() if line.strip()) + "\n"
-
-
-def style_sheet() -> str:
-    """The style sheet of the report and the app."""
-    return (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8").strip()
-
-
-def content_hash(text: str) -> str:
-    """The hash by which a Content-Security-Policy allows an inline style sheet."""
-    import base64
-    import hashlib
-
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@functools.cache
-def report_environment(*folders: Path) -> jinja2.Environment:
-    """The templates of the report, after those in ``folders``; everything is escaped unless marked safe."""
-    import jinja2
-
-    from rarecell.report.template_cache import TemplateCache
-
-    own = Path(__file__).parent / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([*folders, own]),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        bytecode_cache=TemplateCache(own / "__pycache__"),
-    )
-    environment.filters["number"] = words.number
-    environment.filters["rounded"] = lambda value: (
-        words.expected(value) if isinstance(value, int | float) else words.number(value)
-    )
-    environment.filters["labelled"] = labelled_page
-    environment.filters["percent"] = words.percent
-    environment.filters["counted"] = words.counted
-    environment.filters["capital"] = lambda text: f"{text[:1].upper()}{text[1:]}"
-    environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"
-    environment.filters["sentence"] = lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}."
-    return environment
-
-
-_AS_IT_IS = ("code", "pre", "style", "script", "svg", "textarea", "select", "button")
-"""Parts of a page in which names of columns stay as they are."""
-
-
-def labelled_page(page: Markup, labels: Mapping[str, str]) -> Markup:
-    """A part of a page, with the labels of the columns that its text names."""
-    from markupsafe import Markup
-
-    if not labels:
-        return page
-    escaped = {name: escape(label) for name, label in labels.items()}
-    parts, inside = [], 0
-    for part in re.split(r"(<[^>]*>)", str(page)):
-        tag = re.match(r"<(/?)(\w+)", part)
-        if tag is not None and tag[2] in _AS_IT_IS:
-            inside += -1 if tag[1] else 1
-        parts.append(part if tag is not None or inside or not part.strip() else words.with_labels(part, escaped))
-    return Markup("".join(parts))
 
 
 def report_context(
@@ -194,13 +127,13 @@ def report_context(
     from rarecell.report import sentences
     from rarecell.report.edition import external
     from rarecell.report.first_page import first_page
-    from rarecell.report.meaning import meanings_of
     from rarecell.report.pictures import all_pictures, group_pictures
+    from rarecell.report.table import meanings_of
     from rarecell.report.tables import all_tables
 
     if edition == "external":
         summary, riskiest, run_toml, groups, riskiest_released = external(summary), (), None, (), ()
-    tables = all_tables(summary, riskiest, groups, [one for one in riskiest_released if one.is_at_risk])
+    tables = all_tables(summary, riskiest, groups, [record for record in riskiest_released if record.is_at_risk])
     if edition == "external":
         tables = {name: table for name, table in tables.items() if not table.is_internal}
     records, uniques = summary.records, summary.risk.sample_uniques

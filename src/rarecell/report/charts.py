@@ -1,6 +1,6 @@
 """What do the numbers of a run look like?
 
-Each function takes a part of ``summary.json`` and returns a :class:`~rarecell.report.drawing.Chart`, which a notebook
+Each function takes a part of ``summary.json`` and returns a :class:`~rarecell.report.svg.Chart`, which a notebook
 shows as it is and whose ``svg`` is part of a page: no script, colours that follow the page's light or dark theme, and a
 title and description for screen readers. Bars begin at zero; on a logarithmic axis, numbers are dots. Graphs are drawn by
 :mod:`rarecell.report.graph_picture`.
@@ -15,7 +15,7 @@ from rarecell.outcome.roles import AreaSummary, Concentration, GroupRisk
 from rarecell.outcome.summary import KeyCostSummary, SizeIndex
 from rarecell.outcome.swap import FrontierSummary
 from rarecell.outcome.words import decade, expected, number
-from rarecell.report.drawing import (
+from rarecell.report.svg import (
     FONT_SIZE,
     WIDTH,
     Chart,
@@ -123,10 +123,10 @@ def size_indices(rows: Sequence[SizeIndex]) -> Chart:
     step = (WIDTH - left) / max(len(rows), 1)
     for place, row in enumerate(rows):
         x = left + step * (place + 0.5)
-        seen, hoped = (scale(max(float(cells), scale.low)) for cells in (row.observed, row.expected))
-        chart.line(x, seen, x, hoped, "line", width=3)
-        chart.dot(x, seen, "accent")
-        chart.dot(x, hoped, "risk", is_diamond=True, size=5)
+        observed, expected = (scale(max(float(cells), scale.low)) for cells in (row.observed, row.expected))
+        chart.line(x, observed, x, expected, "line", width=3)
+        chart.dot(x, observed, "accent")
+        chart.dot(x, expected, "risk", is_diamond=True, size=5)
         chart.text(x, bottom + 18, str(row.size), role="muted", anchor="middle", size=12)
     chart.text((left + WIDTH) / 2, bottom + 40, "records in the cell", role="muted", anchor="middle", size=13)
     return chart
@@ -139,11 +139,11 @@ def estimators(
     values: Mapping[str, float], *, interval: Sequence[float] | None = None, truth: float | None = None, main: str = "average"
 ) -> Chart:
     """Every estimate of the number of population uniques on one axis, with our interval, and the truth if known."""
-    reach = [*values.values(), *(interval or []), *([truth] if truth is not None else [])]
+    shown = [*values.values(), *(interval or []), *([truth] if truth is not None else [])]
     top = 26.0 if truth is not None else 6.0
     bottom = top + _ROW * len(values)
     chart = Chart(bottom + _FOOT)
-    scale = Scale.of(reach, 10.0, WIDTH - 66.0, may_be_log=True)
+    scale = Scale.of(shown, 10.0, WIDTH - 66.0, may_be_log=True)
     value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
     if truth is not None:
         chart.line(scale(truth), top, scale(truth), bottom, "truth", width=1.5, dash="5 3")
@@ -234,9 +234,9 @@ def group_risk(groups: Sequence[GroupRisk]) -> Chart:
     chart = Chart(bottom + _FOOT)
     labels = [f"{group.level[:22]} ({number(group.records)})" for group in groups]
     left = min(240.0, 18.0 + max((text_width(label, 13) for label in labels), default=0.0))
-    reach = [group.expected for group in groups]
-    reach += [group.expected_after or 0.0 for group in groups]
-    scale = Scale.of(reach, left, WIDTH - 14.0)
+    shown = [group.expected for group in groups]
+    shown += [group.expected_after or 0.0 for group in groups]
+    scale = Scale.of(shown, left, WIDTH - 14.0)
     if has_after:
         legend(chart, [("before", "risk", False), ("after", "accent", True)], y=16.0)
     value_axis(chart, scale, "expected number of records", top=top, bottom=bottom)

@@ -15,7 +15,7 @@ from rarecell.engine.output import atomic_path
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import NONE, number, percent
-from rarecell.report import content_hash, report_environment, style_sheet
+from rarecell.report.page import content_hash, report_environment, style_sheet
 from rarecell.report.table import Column, Table, persons, text_column
 
 Shown = Callable[[RunSummary], object]
@@ -80,13 +80,13 @@ MEASURES: tuple[Measure, ...] = (
 
 def short_names(folders: Sequence[str]) -> list[str]:
     """Names of runs without the folders they share."""
-    given = [os.path.normpath(folder) for folder in folders]
-    if len(given) > 1:
-        shared = os.path.commonpath([os.path.abspath(folder) for folder in given])
-        cut = [os.path.relpath(os.path.abspath(folder), shared) for folder in given]
+    paths = [os.path.normpath(folder) for folder in folders]
+    if len(paths) > 1:
+        shared = os.path.commonpath([os.path.abspath(folder) for folder in paths])
+        cut = [os.path.relpath(os.path.abspath(folder), shared) for folder in paths]
         if len(set(cut)) == len(cut) and "." not in cut:
             return cut
-    return given
+    return paths
 
 
 def comparison(names: Sequence[str], runs: Sequence[RunSummary]) -> Table:

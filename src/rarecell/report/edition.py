@@ -17,7 +17,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.release import ReleaseSummary, TreatmentSummary
 from rarecell.outcome.roles import Provenance, RegisterSummary, ReleasedState
 from rarecell.outcome.summary import (
-    Cells,
+    CellCounts,
     Count,
     DesignSummary,
     EstimatorDetail,
@@ -26,7 +26,7 @@ from rarecell.outcome.summary import (
     Histogram,
     HouseholdRisk,
     KeyCostSummary,
-    Missing,
+    MissingSummary,
     ModelSummary,
     RiskSummary,
     RunSummary,
@@ -65,7 +65,7 @@ def external(summary: RunSummary) -> RunSummary:
         sampling_fraction=summary.sampling_fraction,
         records_dropped=shown(summary.records_dropped),
         # Beside the released file, missing values before would tell which blanks are not answers that were never given.
-        missing=Missing(
+        missing=MissingSummary(
             policy=summary.missing.policy,
             records={} if blanked else {key: shown(n) for key, n in summary.missing.records.items()},
         ),
@@ -74,7 +74,7 @@ def external(summary: RunSummary) -> RunSummary:
             replace(key, missing_records=NOT_SHOWN if blanked else shown(key.missing_records), values_read=None)
             for key in summary.keys
         ),
-        cells=Cells(formal=summary.cells.formal, occupied=0, size_indices={}) if few else _cells(summary),
+        cells=CellCounts(formal=summary.cells.formal, occupied=0, size_indices={}) if few else _cells(summary),
         model=_model(summary.model, structure),
         risk=_totals(summary.risk, structure) if few else _risk(summary.risk, structure),
         truth=summary.truth
@@ -124,13 +124,13 @@ def _same_direction(shown: SwapSummary, summary: RunSummary) -> SwapSummary:
     return replace(shown, released=replace(shown.released, sample_uniques=after))
 
 
-def _provenance(made: Provenance) -> Provenance:
+def _provenance(provenance: Provenance) -> Provenance:
     """Where a release comes from, without what could confirm a guess.
 
     With the seed, the choice among equal records could be repeated. With the hash of the original file, or the name of a run
     that was derived from it, somebody who undoes a swap would see whether the guess is right.
     """
-    return replace(made, seed=None, input_sha256=None, run=made.run if made.released_sha256 else None)
+    return replace(provenance, seed=None, input_sha256=None, run=provenance.run if provenance.released_sha256 else None)
 
 
 def _structure(model: ModelSummary) -> str:
@@ -258,7 +258,7 @@ def _household(household: HouseholdRisk) -> HouseholdRisk:
 
 def _families(families: FamilySummary) -> FamilySummary:
     """Rounded as the numbers of records are; how the estimate compares with a register is not told."""
-    told = replace(
+    rounded_families = replace(
         families,
         households=rough_shown(families.households),
         sample_uniques=rough_shown(families.sample_uniques),
@@ -273,7 +273,7 @@ def _families(families: FamilySummary) -> FamilySummary:
         reliability=families.reliability and replace(families.reliability, reasons=(), sentence=""),
         register=None,
     )
-    return replace(told, sentence=family_sentence(told))
+    return replace(rounded_families, sentence=family_sentence(rounded_families))
 
 
 def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
@@ -299,7 +299,7 @@ def _histogram(histogram: Histogram) -> Histogram:
     return Histogram(edges=histogram.edges, counts=tuple(rough_shown(n) for n in histogram.counts))
 
 
-def _cells(summary: RunSummary) -> Cells:
+def _cells(summary: RunSummary) -> CellCounts:
     """Cells by size class. Cells with one record are the sample uniques, which the histogram divides."""
     sizes = {int(size): int(n) for size, n in summary.cells.size_indices.items()}
     classes: dict[str, Count] = {"1": _total(_histogram(summary.risk.histogram).counts)}
@@ -310,7 +310,7 @@ def _cells(summary: RunSummary) -> Cells:
         # three", their number would be one or two.
         classes[label] = HIDDEN_FEW if last is None and n < FEW else rough_shown(n)
     occupied = _total(classes.values())
-    return Cells(formal=summary.cells.formal, occupied=occupied if isinstance(occupied, int) else 0, size_indices=classes)
+    return CellCounts(formal=summary.cells.formal, occupied=occupied if isinstance(occupied, int) else 0, size_indices=classes)
 
 
 def _total(counts: Iterable[Count]) -> Count:
@@ -341,7 +341,8 @@ def few_changes(swap: SwapSummary | None) -> bool:
 def blanked_values(swap: SwapSummary | None) -> SuppressionSummary | None:
     """That values were blanked, without how many; the file shows the rest."""
     if swap is None or not (
-        (swap.suppression is not None and swap.suppression.values != 0) or any(one.blanked for one in swap.attribute_targets)
+        (swap.suppression is not None and swap.suppression.values != 0)
+        or any(target.blanked for target in swap.attribute_targets)
     ):
         return None
     return SuppressionSummary(records=NOT_SHOWN, values=NOT_SHOWN, sentence="Some values were blanked.")
@@ -384,7 +385,7 @@ def external_swap(swap: SwapSummary) -> SwapSummary:
     hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
     return SwapSummary(
         requested=rough_shown(swap.requested),
-        swapped="nearly all" if hides_failures else rough_shown(swap.swapped),
+        swapped="all or nearly all" if hides_failures else rough_shown(swap.swapped),
         not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
         values_changed=rough_shown(swap.values_changed),
         share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),
@@ -455,7 +456,7 @@ def _rough_ends(ends: tuple[float, ...]) -> tuple[float, ...]:
 
 def _frontier(points: Sequence[FrontierSummary]) -> tuple[FrontierSummary, ...]:
     """One point for each rounded number of values, without the first few swaps."""
-    made = {
+    rounded_points = {
         rough_count(point.values_changed): replace(
             point,
             values_changed=rough_count(point.values_changed),
@@ -466,7 +467,7 @@ def _frontier(points: Sequence[FrontierSummary]) -> tuple[FrontierSummary, ...]:
         for point in points
         if point.values_changed == 0 or point.values_changed >= 2 * FEW
     }
-    return tuple(made.values())
+    return tuple(rounded_points.values())
 
 
 def _expectations(risk: RiskNumbers, of_highest: int = 2) -> RiskNumbers:
@@ -480,11 +481,11 @@ def _expectations(risk: RiskNumbers, of_highest: int = 2) -> RiskNumbers:
 
 def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
     """Merge reasons with few records into one line, adding a further reason if that line would itself be small."""
-    kept = sorted(reasons, key=lambda reason: -reason.records)
+    shown = sorted(reasons, key=lambda reason: -reason.records)
     other = 0
-    while kept and (is_small(kept[-1].records) or is_small(other)):
-        other += kept.pop().records
-    exact = (*kept, NotSwapped(reason="other reasons", records=other)) if other else tuple(kept)
+    while shown and (is_small(shown[-1].records) or is_small(other)):
+        other += shown.pop().records
+    exact = (*shown, NotSwapped(reason="other reasons", records=other)) if other else tuple(shown)
     return tuple(replace(reason, records=rough_count(reason.records)) for reason in exact if not is_small(reason.records))
 
 

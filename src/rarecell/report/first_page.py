@@ -14,7 +14,7 @@ from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, Pro
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import KnownBeyond, RiskNumbers, SwapSummary
 from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
-from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb, with_labels
+from rarecell.outcome.words import capital, counted, expected, number, percent, span, verb, with_labels
 from rarecell.report.table import Column, Table, persons, text_column
 
 AS_IT_CAME, RECODED, RELEASED = "As it came", "Recoded", "Released"
@@ -24,8 +24,8 @@ TONES = {RELEASE: "safe", LOOK: "watch", DO_NOT_RELEASE: "risk"}
 """The colour beside each verdict."""
 
 ROUNDED = (
-    "Numbers are rounded: risks upwards, counts to multiples of five. Counts below three are not shown, and neither is any value of a "
-    "record."
+    "Numbers are rounded: risks and expected numbers upwards, counts of records to multiples of five.",
+    "Counts below three are not shown, and neither is any value of a record.",
 )
 """What the external edition says about itself."""
 
@@ -80,7 +80,7 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
         numbers=states_table(summary),
         done=shown(_done(summary)),
         cost=() if summary.swap is None else shown(_cost(summary.swap)),
-        remains=shown(_remains(summary)) if is_internal else (ROUNDED,),
+        remains=shown(_remains(summary)) if is_internal else ROUNDED,
         reasons=judgement.reasons if judgement is not None and is_internal else (),
         has_signature=is_internal,
     )
@@ -91,8 +91,8 @@ def _rule(judgement: ProfileVerdict) -> str:
     title = f", {profile.title}" if profile.title else ""
     named = f"Judged by the profile '{profile.name}'{title}."
     if judgement.is_default:
-        named = f"No profile was named, so '{profile.name}' judged{title}."
-    return f"{named} It allows {listed(list(limits_in_words(profile)))}." if any(limits_in_words(profile)) else named
+        named = f"No profile was named, so the file was judged by '{profile.name}'{title}."
+    return " ".join([named, *(f"It allows {limit}." for limit in limits_in_words(profile))])
 
 
 def limits_in_words(profile: Profile) -> Iterator[str]:
@@ -107,6 +107,12 @@ def limits_in_words(profile: Profile) -> Iterator[str]:
         yield f"correct links for {percent(profile.max_correct_links_share)} of the records"
     if profile.least_k is not None:
         yield f"no fewer than {profile.least_k} records with the same key values"
+    if profile.least_l_diversity is not None:
+        yield f"no fewer than {profile.least_l_diversity} values of a sensitive column in a group of equal key values"
+    if profile.max_t_closeness is not None:
+        yield f"a distance of at most {profile.max_t_closeness:g} between such a group and the file"
+    if profile.max_guess_gain is not None:
+        yield f"right guesses of a sensitive value for at most {percent(profile.max_guess_gain)} of people more"
     if profile.max_change is not None:
         yield f"a change of {percent(profile.max_change)} in a named statistic"
     if profile.worst_light != "red":
@@ -133,11 +139,11 @@ def states(summary: RunSummary) -> dict[str, RiskNumbers]:
             expected_correct_matches=register.correct_matches,
             highest=summary.highest_risk,
         )
-    is_recoded = any(key.is_coarser for key in summary.keys)
-    found = {AS_IT_CAME: now}
+    is_recoded = any(key.is_coarser for key in summary.keys) or bool(summary.left_out)
+    by_name = {AS_IT_CAME: now}
     if is_recoded:
-        found = {RECODED: now} if summary.as_it_came is None else {AS_IT_CAME: summary.as_it_came, RECODED: now}
-    return found if swap is None else {**found, RELEASED: swap.risk_after}
+        by_name = {RECODED: now} if summary.as_it_came is None else {AS_IT_CAME: summary.as_it_came, RECODED: now}
+    return by_name if swap is None else {**by_name, RELEASED: swap.risk_after}
 
 
 def states_table(summary: RunSummary) -> Table:
@@ -154,8 +160,8 @@ def states_table(summary: RunSummary) -> Table:
     )
     has_highest = summary.swap is not None or summary.risk.highest is not None
     rows: list[list[object]] = [
-        ["Records that could be recognised", *(expected(one.expected_population_uniques) for one in by_state.values())],
-        ["Links that somebody gets right", *(expected(one.expected_correct_matches) for one in by_state.values())],
+        ["Records that could be recognised", *(expected(risk.expected_population_uniques) for risk in by_state.values())],
+        ["Links that somebody gets right", *(expected(risk.expected_correct_matches) for risk in by_state.values())],
     ]
     ends: list[object] = [_ends(interval), _ends(matches)]
     true: list[object] = [None, None]
@@ -163,16 +169,28 @@ def states_table(summary: RunSummary) -> Table:
         true = [truth.population_uniques, truth.correct_matches]
         if summary.swap is not None:
             true = [truth.population_uniques_after, truth.correct_matches_after]
-    if has_highest:
-        rows.append(["Highest risk of a record", *(_share(one.highest, summary.risk.threshold) for one in by_state.values())])
-        ends.append(None)
-        true.append(None)
+    highest: list[float | None] = [risk.highest for risk in by_state.values()]
     if families is not None:
-        values: list[object] = [None] * len(by_state)
-        values[0 if summary.as_it_came is None or len(by_state) == 1 else 1] = expected(families.expected_correct_matches)
-        if of_household:
-            values[-1] = expected(of_household[0].after)
-        rows.append(["Households that somebody finds", *values])
+        # Families are modelled in the file as it is assessed, not as it came.
+        assessed = 0 if summary.as_it_came is None or len(by_state) == 1 else 1
+        recognised: list[object] = [None] * len(by_state)
+        linked: list[object] = [None] * len(by_state)
+        recognised[assessed], linked[assessed] = expected(families.expected_records), expected(families.expected_correct_matches)
+        highest = [None] * len(by_state)
+        highest[assessed] = None if families.highest is None else max(families.highest, list(by_state.values())[assessed].highest)
+        if summary.swap is not None and of_household:
+            household = of_household[0]
+            recognised[-1], linked[-1] = None, expected(household.after)
+            if household.persons_certain is not None:
+                recognised[-1] = expected(max(household.persons_certain, summary.swap.risk_after.expected_population_uniques))
+            is_known = household.highest is not None or household.highest_risk is not None
+            highest[-1] = summary.highest_risk if is_known else None
+        rows[0][0] = "Of them, without their family"
+        rows = [["Records that could be recognised", *recognised], *rows, ["Households that somebody finds", *linked]]
+        ends, true = [None, *ends, None], [None, *true, None]
+    if has_highest and any(risk is not None for risk in highest):
+        shares = [None if risk is None else _share(risk, summary.risk.threshold) for risk in highest]
+        rows.append(["Highest risk of a record", *shares])
         ends.append(None)
         true.append(None)
     columns = [text_column("Measure"), *(Column(state, persons) for state in by_state)]
@@ -188,7 +206,9 @@ def _ends(interval: tuple[float, ...]) -> str | None:
 
 
 def _share(risk: float, threshold: float) -> str:
-    """A risk, written so that it lies on the same side of the threshold as it does."""
+    """A risk, written so that it lies on the same side of the threshold as it does; a small one is not written as none."""
+    if 0 < risk < min(0.005, threshold):
+        return "< 0.01"
     for digits in (2, 3, 4):
         text = f"{risk:.{digits}f}"
         if (float(text) < threshold) == (risk < threshold):
@@ -204,6 +224,8 @@ def _done(summary: RunSummary) -> Iterator[str]:
         if key.is_coarser:
             of = "" if key.values_read is None else f" instead of {number(key.values_read)}"
             yield f"{key.name} was recoded ({key.recode}): {counted(key.levels, 'level')}{of}."
+    for name in summary.left_out:
+        yield f"{name} was left out of the file."
     if summary.swap is None:
         if not any(key.is_coarser for key in summary.keys):
             yield "Nothing. These are the numbers of the file as it came."
@@ -260,10 +282,12 @@ WORTH_TELLING = 1.1
 
 def known_beyond(beyond: Sequence[KnownBeyond]) -> Iterator[str]:
     """What somebody finds who knows more than the keys: with the columns that were named, the worst one, and the worst together."""
-    tried = [one for one in beyond if not one.named and one.after > max(WORTH_TELLING * one.nearest, one.nearest + 1.0)]
-    single, together = ([one for one in tried if (len(one.columns) > 1) == is_set] for is_set in (False, True))
-    for one in (*(one for one in beyond if one.named), *single[:1], *together):
-        yield one.sentence
+    tried = [
+        trial for trial in beyond if not trial.named and trial.after > max(WORTH_TELLING * trial.nearest, trial.nearest + 1.0)
+    ]
+    single, together = ([trial for trial in tried if (len(trial.columns) > 1) == is_set] for is_set in (False, True))
+    for trial in (*(trial for trial in beyond if trial.named), *single[:1], *together):
+        yield trial.sentence
 
 
 def _remains(summary: RunSummary) -> Iterator[str]:
@@ -278,7 +302,7 @@ def _remains(summary: RunSummary) -> Iterator[str]:
         yield from known_beyond(swap.beyond)
         if swap.earlier is not None:
             yield swap.earlier.sentence
-        yield from (left.sentence for left in swap.left_behind)
+        yield from (column.sentence for column in swap.left_behind)
     light = summary.risk.reliability
     # A light that is not green is among the reasons.
     if light is not None and light.light == "green":

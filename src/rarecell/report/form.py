@@ -19,8 +19,8 @@ from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import number
-from rarecell.report import content_hash, report_environment, style_sheet
 from rarecell.report.edition import external
+from rarecell.report.page import content_hash, report_environment, style_sheet
 
 if TYPE_CHECKING:
     from rarecell.edges import ReadJson
@@ -34,7 +34,7 @@ NONE = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry(Plain):
+class FormEntry(Plain):
     """What is asked for, and the places in ``summary.json`` that answer it; without any, the office does."""
 
     says: str
@@ -47,7 +47,7 @@ class Section(Plain):
 
     number: str
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[FormEntry, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +68,16 @@ class Form(Plain):
                 f"There is no form '{words}'. Give one of {', '.join(form_names())}, or the path of a TOML file of your own."
             )
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
             sections = tuple(
                 Section(
                     number=section["number"],
                     title=section["title"],
-                    entries=tuple(Entry(says=e["says"], places=tuple(e.get("from", ()))) for e in section["entries"]),
+                    entries=tuple(FormEntry(says=e["says"], places=tuple(e.get("from", ()))) for e in section["entries"]),
                 )
-                for section in given["section"]
+                for section in values["section"]
             )
-            return cls(name=path.stem, title=given["title"], source=given["source"], sections=sections)
+            return cls(name=path.stem, title=values["title"], source=values["source"], sections=sections)
         except OSError as problem:
             raise BadInput(f"The form {path} cannot be read: {problem.strerror or problem}.") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
@@ -119,8 +119,8 @@ class FilledForm:
             lines += [f"## {section.number} {section.title}", ""]
             for answer in answers:
                 where = f" (`{'`, `'.join(answer.places)}`)" if answer.state == "filled" else ""
-                said = answer.text if answer.state == "filled" else f"*{answer.text}*"
-                lines += [f"- {_asked(answer.says)} {said}{where}"]
+                text = answer.text if answer.state == "filled" else f"*{answer.text}*"
+                lines += [f"- {_question(answer.says)} {text}{where}"]
             lines += [""]
         lines += [f"Filled by rarecell {self.version} from `summary.json`; names in brackets are its fields.", ""]
         return "\n".join(lines)
@@ -129,7 +129,7 @@ class FilledForm:
         """The form as a self-contained page."""
         style = style_sheet()
         page = report_environment().get_template("form.html")
-        return page.render(filled=self, asked=_asked, style=style, style_hash=content_hash(style), version=self.version)
+        return page.render(filled=self, question=_question, style=style, style_hash=content_hash(style), version=self.version)
 
     def write(self, path: Path) -> Path:
         """Write the form as a page (``.html``) or as Markdown, readable by its owner alone."""
@@ -138,7 +138,7 @@ class FilledForm:
         return path
 
 
-def _asked(says: str) -> str:
+def _question(says: str) -> str:
     return says if says.endswith("?") else f"{says}:"
 
 
@@ -160,7 +160,7 @@ def filled_form(form: Form, summary: RunSummary, *, edition: str = "external") -
     return FilledForm(form, sections, summary.rarecell)
 
 
-def _answer(entry: Entry, shown: ReadJson, own: ReadJson) -> Answer:
+def _answer(entry: FormEntry, shown: ReadJson, own: ReadJson) -> Answer:
     if not entry.places:
         return Answer(entry.says, BY_THE_OFFICE, (), "office")
     text = text_at(shown, entry.places)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rarecell.graph.junction import maximum_weight_tree
 from rarecell.graph.masks import holds, mask_of
 from rarecell.outcome.summary import ModelSummary, Vertex
-from rarecell.report.drawing import finished_svg
+from rarecell.report.svg import finished_svg
 
 _CHARACTER = 7.4
 """Width of a character in pixels: enough for the widest of the usual fonts at 13 pixels."""
@@ -89,8 +89,8 @@ class ModelPicture:
     @property
     def edges(self) -> list[tuple[str, str]]:
         """Pairs of vertices that lie together in a clique."""
-        found = {(first, second) for clique in self.cliques for k, first in enumerate(clique) for second in clique[k + 1 :]}
-        return sorted(found, key=lambda edge: (self.names.index(edge[0]), self.names.index(edge[1])))
+        edges = {(first, second) for clique in self.cliques for k, first in enumerate(clique) for second in clique[k + 1 :]}
+        return sorted(edges, key=lambda edge: (self.names.index(edge[0]), self.names.index(edge[1])))
 
     @property
     def resolutions(self) -> list[tuple[str, str]]:
@@ -142,9 +142,9 @@ def _add(parent: ElementTree.Element, tag: str, /, **attributes: object) -> Elem
 
 def _write(parent: ElementTree.Element, words: str, x: float, y: float, /, **attributes: object) -> ElementTree.Element:
     """Write text centred at x, unless another anchor is given."""
-    made = _add(parent, "text", x=x, y=y, **{"text_anchor": "middle", "fill": "var(--ink)", "font_size": 13, **attributes})
-    made.text = words
-    return made
+    element = _add(parent, "text", x=x, y=y, **{"text_anchor": "middle", "fill": "var(--ink)", "font_size": 13, **attributes})
+    element.text = words
+    return element
 
 
 def _box(parent: ElementTree.Element, x: float, y: float, width: float, height: float, /, **attributes: object) -> None:
@@ -399,8 +399,8 @@ def _connected_parts(n: int, edges: Sequence[Edge]) -> list[list[int]]:
     """Vertices of each part, the largest part first."""
     group = list(range(n))
     for u, v in edges:
-        kept, merged = group[u], group[v]
-        group = [kept if g == merged else g for g in group]
+        first, merged = group[u], group[v]
+        group = [first if g == merged else g for g in group]
     parts: dict[int, list[int]] = {}
     for vertex, label in enumerate(group):
         parts.setdefault(label, []).append(vertex)
@@ -411,13 +411,13 @@ def _place_part(sizes: Points, edges: Sequence[Edge]) -> Points:
     n = len(sizes)
     if n == 1:
         return np.zeros((1, 2))
-    wanted = _graph_distances(n, edges) * EDGE_LENGTH
+    lengths = _graph_distances(n, edges) * EDGE_LENGTH
     best: tuple[float, Points] | None = None
     for start in range(_STARTS):
         rng = np.random.default_rng(start)
         angle = 2 * np.pi * (np.argsort(rng.random(n)) if start else np.arange(n)) / n
         centres = np.column_stack([np.cos(angle), np.sin(angle)]) * EDGE_LENGTH + rng.normal(scale=1.0, size=(n, 2))
-        centres = _majorise(centres, wanted)
+        centres = _majorise(centres, lengths)
         centres = _wide(centres)
         centres = _pushed_apart(centres, sizes, edges)
         cost = _cost(centres, sizes, edges)
@@ -437,18 +437,18 @@ def _graph_distances(n: int, edges: Sequence[Edge]) -> Points:
     return distance
 
 
-def _majorise(centres: Points, wanted: Points, *, rounds: int = 150) -> Points:
+def _majorise(centres: Points, lengths: Points, *, rounds: int = 150) -> Points:
     """Stress majorisation with weights d⁻² (Gansner, Koren and North 2004): the stress never rises."""
     n = len(centres)
-    weight = np.zeros_like(wanted)
+    weight = np.zeros_like(lengths)
     apart = ~np.eye(n, dtype=bool)
-    weight[apart] = wanted[apart] ** -2
+    weight[apart] = lengths[apart] ** -2
     laplacian = np.diag(weight.sum(axis=1)) - weight
     inverse = np.linalg.pinv(laplacian)
     for _ in range(rounds):
         difference = centres[:, None, :] - centres[None, :, :]
         length = np.maximum(np.linalg.norm(difference, axis=2), 1e-9)
-        pull = weight * wanted / length
+        pull = weight * lengths / length
         np.fill_diagonal(pull, 0.0)
         moved: Points = inverse @ ((np.diag(pull.sum(axis=1)) - pull) @ centres)
         if np.abs(moved - centres).max() < 0.05:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from html import escape
 from xml.etree import ElementTree
 
-from rarecell.outcome.handover import HandedColumn, Handover
+from rarecell.outcome.release import HandedColumn, Handover
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import counted, harmless, listed, number
 
@@ -33,20 +33,20 @@ def codebook_csv(columns: Sequence[HandedColumn]) -> str:
     return out.getvalue()
 
 
-def codebook_xml(made: Handover, title: str) -> str:
+def codebook_xml(handover: Handover, title: str) -> str:
     """The codebook as DDI-Codebook 2.5."""
     ElementTree.register_namespace("", NAMESPACE)
     root = _element(None, "codeBook", version="2.5")
     citation = _element(_element(root, "stdyDscr"), "citation")
     _element(_element(citation, "titlStmt"), "titl", title)
-    _element(_element(citation, "prodStmt"), "software", f"rarecell {made.version}", version=made.version)
+    _element(_element(citation, "prodStmt"), "software", f"rarecell {handover.version}", version=handover.version)
     file_text = _element(_element(root, "fileDscr", ID="F1"), "fileTxt")
-    _element(file_text, "fileName", made.file)
+    _element(file_text, "fileName", handover.file)
     size = _element(file_text, "dimensns")
-    _element(size, "caseQnty", str(made.records))
-    _element(size, "varQnty", str(len(made.columns)))
+    _element(size, "caseQnty", str(handover.records))
+    _element(size, "varQnty", str(len(handover.columns)))
     data = _element(root, "dataDscr")
-    for position, column in enumerate(made.columns, start=1):
+    for position, column in enumerate(handover.columns, start=1):
         variable = _element(data, "var", ID=f"V{position}", name=column.name, files="F1")
         if column.label:
             _element(variable, "labl", column.label)
@@ -70,10 +70,10 @@ def codebook_xml(made: Handover, title: str) -> str:
 
 def _element(parent: ElementTree.Element | None, tag: str, text: str | None = None, **attributes: str) -> ElementTree.Element:
     full = f"{{{NAMESPACE}}}{tag}"
-    made = ElementTree.Element(full, attributes) if parent is None else ElementTree.SubElement(parent, full, attributes)
+    element = ElementTree.Element(full, attributes) if parent is None else ElementTree.SubElement(parent, full, attributes)
     # Characters that XML cannot hold come from the data.
-    made.text = None if text is None else "".join(c for c in text if c in "\t\n" or ord(c) >= 32)
-    return made
+    element.text = None if text is None else "".join(c for c in text if c in "\t\n" or ord(c) >= 32)
+    return element
 
 
 _STYLE = (
@@ -83,11 +83,11 @@ _STYLE = (
 )
 
 
-def users_page(made: Handover, outside: RunSummary, title: str) -> str:
+def users_page(handover: Handover, outside: RunSummary, title: str) -> str:
     """One page for users of the data; ``outside`` is the external edition of the summary."""
-    changed = [column for column in made.columns if column.done != HandedColumn.done]
+    changed = [column for column in handover.columns if column.done != HandedColumn.done]
     parts = [
-        f"<p>{escape(title)}: {number(made.records)} records, {counted(len(made.columns), 'column')}. "
+        f"<p>{escape(title)}: {number(handover.records)} records, {counted(len(handover.columns), 'column')}. "
         f"The population has {number(outside.population)} units.</p>",
         "<h2>What was done to protect the people in it</h2>",
         "<table><tr><th>Column</th><th>What was done</th></tr>"
@@ -95,16 +95,16 @@ def users_page(made: Handover, outside: RunSummary, title: str) -> str:
         + "</table>"
         if changed
         else "<p>All columns are as they were collected.</p>",
-        f"<p>{escape(_identifiers(made))}</p>",
+        f"<p>{escape(_identifiers(handover))}</p>",
         "<h2>What that means for your analyses</h2>",
         "".join(f"<p>{escape(sentence)}</p>" for sentence in _advice(outside)),
         "<h2>What is here</h2>",
         "<ul>"
-        f"<li>{escape(made.file)}: the data</li><li>codebook.csv and codebook.xml (DDI-Codebook 2.5): columns, levels, labels, and what "
+        f"<li>{escape(handover.file)}: the data</li><li>codebook.csv and codebook.xml (DDI-Codebook 2.5): columns, levels, labels, and what "
         "was done to each</li><li>report.html: how the risk was assessed</li></ul>",
-        f"<p>{escape(formula_warning(made))}</p>" if made.formulas else "",
+        f"<p>{escape(formula_warning(handover))}</p>" if handover.formulas else "",
         "<p>Do not try to find out who a record is about. Tell the office that gave you the file if you recognise somebody.</p>",
-        f"<p>{escape(_signature(made))}</p>",
+        f"<p>{escape(_signature(handover))}</p>",
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -112,51 +112,59 @@ def users_page(made: Handover, outside: RunSummary, title: str) -> str:
     )
 
 
-def formula_warning(made: Handover) -> str:
+def formula_warning(handover: Handover) -> str:
     """What to know before the data are opened in a spreadsheet, which would run some of their values."""
     return (
-        f"Values of {listed(made.formulas)} begin with a sign such as = or @, which a spreadsheet takes for a formula. They are in "
-        f"{made.file} as they were collected: import it as text, and do not open it with a double click."
+        f"Values of {listed(handover.formulas)} begin with a sign such as = or @, which a spreadsheet takes for a formula. They are in "
+        f"{handover.file} as they were collected: import it as text, and do not open it with a double click."
     )
 
 
-def _identifiers(made: Handover) -> str:
-    said = {
+def _identifiers(handover: Handover) -> str:
+    identifiers = {
         "dropped": "Names and numbers of records and households are not in the file.",
         "renumbered": "Households have new numbers, drawn at random: members of a household have the same number. Other names and "
         "numbers of records are not in the file.",
         "kept": "Records and households have the numbers that the office uses itself.",
-    }[made.identifiers]
-    order = "in random order" if made.order == "shuffled" else "in the order in which they were collected"
-    return f"{said} The records are {order}."
+    }[handover.identifiers]
+    order = "in random order" if handover.order == "shuffled" else "in the order in which they were collected"
+    return f"{identifiers} The records are {order}."
 
 
 def _advice(outside: RunSummary) -> list[str]:
     swap = outside.swap
     if swap is None:
         return ["The values are those of the original file."]
-    said = []
+    sentences = []
     if swap.formal is not None:
-        said.append("Values of keys were rearranged at random, with the guarantee that the report states.")
+        sentences.append("Values of keys were rearranged at random, with the guarantee that the report states.")
     elif swap.keeps_model:
-        said.append("Values of keys were exchanged between some records. Which records is not told, and it does not show.")
-        cliques = "; ".join(listed(kept.variables) for kept in swap.margins[:12])
+        sentences.append("Values of keys were exchanged between some records. Which records is not told, and it does not show.")
+        cliques = "; ".join(listed(margin.variables) for margin in swap.margins[:12])
         if cliques:
             but = "" if swap.suppression is None else ", except for the values that were made missing"
-            said.append(f"Tables of these columns are exactly those of the original file{but}: {cliques}.")
+            sentences.append(f"Tables of these columns are exactly those of the original file{but}: {cliques}.")
     else:
-        said.append("Some records changed places with others that are like them: tables by area differ from the original ones.")
+        sentences.append(
+            "Some records changed places with others that are like them: tables by area differ from the original ones."
+        )
     if swap.file is not None:
-        said.append(f"{swap.file.sentence[:1].upper()}{swap.file.sentence[1:]}.")
+        sentences.append(f"{swap.file.sentence[:1].upper()}{swap.file.sentence[1:]}.")
     if swap.suppression is not None:
-        said.append("Some values were made missing, because they would have singled a person out.")
+        sentences.append("Some values were made missing, because they would have singled a person out.")
+    for target in swap.attribute_targets:
+        if target.exchanged:
+            alike = f" that are alike in {listed(target.agree)}" if target.agree else ""
+            sentences.append(f"Values of {target.column} were exchanged between some records{alike}.")
     blanked = [target.column for target in swap.attribute_targets if target.blanked]
     if blanked:
-        said.append(f"Values of {listed(blanked)} were made missing where groups of like people would have given them away.")
-    said.append("Relations of exchanged columns with columns that stayed in place are somewhat weaker than in the original file.")
-    return said
+        sentences.append(f"Values of {listed(blanked)} were made missing where groups of like people would have given them away.")
+    sentences.append(
+        "Relations of exchanged columns with columns that stayed in place are somewhat weaker than in the original file."
+    )
+    return sentences
 
 
-def _signature(made: Handover) -> str:
-    by = f" by {made.signed_by}" if made.signed_by else ""
-    return f"Handed over on {made.date}{by}. SHA-256 of the data: {made.sha256}. Made with rarecell {made.version}."
+def _signature(handover: Handover) -> str:
+    by = f" by {handover.signed_by}" if handover.signed_by else ""
+    return f"Handed over on {handover.date}{by}. SHA-256 of the data: {handover.sha256}. Made with rarecell {handover.version}."

@@ -26,12 +26,13 @@ from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
 from rarecell.planning.planner import ReleaseFrontier
-from rarecell.report import charts, style_sheet
-from rarecell.report.card import card as card_of_run
-from rarecell.report.card import html_table
-from rarecell.report.drawing import PALETTE
+from rarecell.report import charts
+from rarecell.report.first_page import first_page
 from rarecell.report.graph_picture import ModelPicture, graph_svg
+from rarecell.report.page import style_sheet
+from rarecell.report.pictures import all_pictures
 from rarecell.report.sentences import family_sentences, fixed_sentence, household_sentence, model_sentences, steps
+from rarecell.report.svg import PALETTE
 from rarecell.report.table import Table, text_column
 from rarecell.report.tables import frontier_table, intruders_table
 from rarecell.risk.records import RecordRisk
@@ -42,6 +43,8 @@ from rarecell.table.contingency import ContingencyTable
 
 N_SHOWN = 10
 """Number of records that a card lists if it is asked for records."""
+
+_TONES = {"risk": PALETTE["risk"], "watch": PALETTE["truth"], "safe": PALETTE["accent"]}
 
 
 class Card(str):
@@ -79,7 +82,7 @@ Attack or ReleaseFrontier
     """
     summary = getattr(result, "summary", None)
     if isinstance(summary, RunSummary):
-        whole = card_of_run(summary)
+        whole = _run_card(summary)
         if show_records:
             riskiest = getattr(getattr(result, "assessment", result), "riskiest", ())
             whole += _records(riskiest() if callable(riskiest) else riskiest)
@@ -90,6 +93,27 @@ Attack or ReleaseFrontier
 
 
 # ---------------------------------------------------------------------- pieces
+
+
+def _run_card(summary: RunSummary) -> str:
+    """The verdict, three numbers in every state of the file and one picture, and no record."""
+    page, judgement = first_page(summary), verdict(summary)
+    style = "".join(f"--{role}:{colour};" for role, colour in {**PALETTE, "on-line": PALETTE["ink"]}.items())
+    picture = all_pictures(summary).get("funnel" if summary.swap is None else "before_after")
+    reliability = f" Reliability: {judgement.light}." if judgement.light else ""
+    return (
+        f'<div style="{style}max-width:46em;border-left:4px solid {_TONES[page.tone]};padding:.2em 0 .2em 1em">'
+        f"<p><b>{escape(page.headline)}.</b> {escape(judgement.headline)}. {escape(' '.join(judgement.sentences))}{reliability}</p>"
+        f"{_html_table(page.numbers)}{picture.svg if picture else ''}</div>"
+    )
+
+
+def _html_table(table: Table) -> str:
+    """A table with its own style, for a notebook."""
+    style = 'style="text-align:left;padding:.1em 1.2em .1em 0"'
+    head = "".join(f"<th {style}>{escape(column.heading)}</th>" for column in table.columns)
+    body = "".join(f"<tr>{''.join(f'<td {style}>{escape(value)}</td>' for value in row)}</tr>" for row in table.written())
+    return f'<table style="border:0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _framed(body: str) -> str:
@@ -103,17 +127,17 @@ def _sentence(words: str) -> str:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return html_table(Table("", "", tuple(text_column(header) for header in headers), tuple(tuple(row) for row in rows)))
+    return _html_table(Table("", "", tuple(text_column(header) for header in headers), tuple(tuple(row) for row in rows)))
 
 
 def _records(riskiest: Sequence[RiskyRecord]) -> str:
     rows = [
         (
-            number(one.counted_from_1),
-            ", ".join(f"{key} {value}" for key, value in one.values.items()),
-            f"{one.unique_probability:.3f}",
+            number(record.counted_from_1),
+            ", ".join(f"{key} {value}" for key, value in record.values.items()),
+            f"{record.unique_probability:.3f}",
         )
-        for one in riskiest[:N_SHOWN]
+        for record in riskiest[:N_SHOWN]
     ]
     return _sentence("The riskiest records, counted from 1. Do not share.") + _table(["record", "values", "risk"], rows)
 
@@ -137,12 +161,12 @@ def _capital(words: str, end: str = ".") -> str:
 def _(result: Microdata, show_records: bool) -> str:
     roles = {"keys": result.keys}
     for role in ("weight", "household", "geography", "strata", "sensitive", "id"):
-        given = getattr(result, role)
-        roles[role] = (given,) if isinstance(given, str) else tuple(given or ())
-    others = len(set(result.columns) - {column for columns in roles.values() for column in columns})
+        named = getattr(result, role)
+        roles[role] = (named,) if isinstance(named, str) else tuple(named or ())
+    n_without = len(set(result.columns) - {column for columns in roles.values() for column in columns})
     rows = [(role, ", ".join(columns)) for role, columns in roles.items() if columns]
     return _sentence(
-        f"{_capital(result.source.name, end='')}: {len(result.columns)} columns, {others} of them without a role."
+        f"{_capital(result.source.name, end='')}: {len(result.columns)} columns, {n_without} of them without a role."
     ) + _table(["role", "columns"], rows)
 
 
@@ -232,11 +256,11 @@ def _(result: SwapResult, show_records: bool) -> str:
 
 @_body.register
 def _(result: ReleaseFrontier, show_records: bool) -> str:
-    return _sentence(str(result)) + html_table(frontier_table(result.points))
+    return _sentence(str(result)) + _html_table(frontier_table(result.points))
 
 
 def _attack(summary: AttackSummary) -> str:
-    return _sentence(summary.sentence) + html_table(intruders_table(summary.intruders))
+    return _sentence(summary.sentence) + _html_table(intruders_table(summary.intruders))
 
 
 def _likeliest(records: Sequence[tuple[int, float]]) -> str:
@@ -275,7 +299,7 @@ def explain(result: Any) -> Explanation:
     if not isinstance(summary, RunSummary):
         raise BadInput(f"Only a run can be explained: an Assessment, a Protection or a loaded run, not {type(result).__name__}.")
     risk = summary.risk
-    asked = (
+    question = (
         f"The question. The file has {number(summary.records)} records, drawn from a population of {number(summary.population)}. Somebody "
         f"is assumed to know {listed([key.name for key in summary.keys])} of persons in it, and to look for them in the file."
     )
@@ -284,7 +308,7 @@ def explain(result: Any) -> Explanation:
         f"{counted(risk.sample_uniques, 'record')} {verb(risk.sample_uniques, 'is', 'are')} alone with such a combination. That by itself does not make "
         "a record recognisable, because it may have a double in the population, outside the file."
     )
-    found = (
+    finding = (
         f"What was estimated. Of these, {about(risk.expected_population_uniques)} can be expected to be alone in the "
         f"population, too (95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches "
         f"every unique record would be right {about_times(risk.expected_correct_matches)}."
@@ -295,4 +319,4 @@ def explain(result: Any) -> Explanation:
     following = "What to do next. " + " ".join(
         f"{step.text}: {step.command}." if step.command else _capital(step.text) for step in steps(summary)
     )
-    return Explanation("\n\n".join([asked, alone, found, model, *rest, judged, following]))
+    return Explanation("\n\n".join([question, alone, finding, model, *rest, judged, following]))

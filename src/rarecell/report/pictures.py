@@ -14,18 +14,18 @@ from itertools import groupby
 from rarecell.outcome.roles import Concentration, GroupRisk
 from rarecell.outcome.summary import Count, ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import counted, decade, expected, number, percent, verb
+from rarecell.outcome.words import counted, decade, expected, number, people, percent, verb
 from rarecell.report import charts
-from rarecell.report.drawing import finished_svg
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
 from rarecell.report.sentences import estimator_name
+from rarecell.report.svg import finished_svg
 from rarecell.report.tables import MEASURES, MOST_AREAS, labelled_decades
 
 
 def all_pictures(summary: RunSummary) -> dict[str, Picture]:
     """Every picture for which the summary has the numbers, by name."""
     risk, swap = summary.risk, summary.swap
-    made: dict[str, Picture | None] = {
+    pictures: dict[str, Picture | None] = {
         "funnel": _funnel(summary),
         "decades": _decades(risk),
         "histogram": _histogram(risk, swap),
@@ -40,17 +40,17 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
     }
     if summary.model.cliques:
         graph, tree = _model_svgs(summary.model)
-        made["graph"] = Picture(
+        pictures["graph"] = Picture(
             graph,
             "Each box is a variable. Numbered areas and coloured lines are cliques: groups of variables whose joint table the model "
             "reproduces exactly. A double border marks members of separators; a dashed box is a key in fewer groups, tied to its key by a dotted line.",
         )
-        made["tree"] = Picture(
+        pictures["tree"] = Picture(
             tree,
             "The same cliques as a tree. Written on each branch is the separator: given its variables, what is below is independent of the rest. "
             "Bold names are new at that clique.",
         )
-    return {name: picture for name, picture in made.items() if picture is not None}
+    return {name: picture for name, picture in pictures.items() if picture is not None}
 
 
 @functools.lru_cache(maxsize=8)
@@ -73,7 +73,7 @@ def _funnel(summary: RunSummary) -> Picture | None:
     rows = (
         (float(records), "line", f"{number(records)} records in the file"),
         (float(uniques), "soft", f"{number(uniques)} alone in the {'released ' if is_after else ''}file"),
-        (alone, "risk", f"{expected(alone)} expected to be alone in the population"),
+        (alone, "risk", f"{'none' if people(alone) == 'no' else people(alone)} expected to be alone in the population"),
     )
     for place, (value, role, words) in enumerate(rows):
         y = 6.0 + place * 36
@@ -98,11 +98,11 @@ def _funnel(summary: RunSummary) -> Picture | None:
     description = "; ".join(words for _, _, words in rows) + "."
     svg = finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
     of_file = "After protection, " if is_after else "Before protection, " if swap is not None else ""
-    said = (
-        f"{of_file}{percent(uniques / records)} of the records are alone in the file with their key values, and "
+    caption = (
+        f"{of_file}{percent(uniques / records)} of the records are alone in the file with their key values. "
         f"{percent(alone / records)} are expected to be alone in the population."
     )
-    return Picture(svg, said)
+    return Picture(svg, caption)
 
 
 def _counted_by(with_family: float | None) -> str:
@@ -332,7 +332,7 @@ def group_pictures(summary: RunSummary) -> list[tuple[str, Picture]]:
         groups = sorted(of_column, key=lambda group: -group.expected)
         if len(groups) > 1 and groups[0].expected > 0.0:
             pictures.append((max(_share(group) for group in groups), column, groups))
-    in_order = sorted(pictures, key=lambda one: -one[0])
+    in_order = sorted(pictures, key=lambda ranked: -ranked[0])
     return [(column, _picture(column, groups, place)) for place, (_, column, groups) in enumerate(in_order)]
 
 
@@ -352,16 +352,16 @@ def _picture(column: str, groups: Sequence[GroupRisk], place: int) -> Picture:
 
 
 def _caption(column: str, groups: Sequence[GroupRisk], riskiest: GroupRisk, has_after: bool) -> str:
-    said = (
+    sentence = (
         f"The riskiest group of {column} for its size is {riskiest.level}: {expected(riskiest.expected)} of "
         f"{counted(riskiest.records, 'record')}, {percent(_share(riskiest))}, could be recognised"
     )
     if has_after:
         swapped = (riskiest.swapped or 0) / riskiest.records if riskiest.records else 0.0
-        said += f" before protection and {expected(riskiest.expected_after or 0.0)} after; {percent(swapped)} of it {verb(riskiest.swapped or 0, 'was', 'were')} swapped"
+        sentence += f" before protection and {expected(riskiest.expected_after or 0.0)} after; {percent(swapped)} of it {verb(riskiest.swapped or 0, 'was', 'were')} swapped"
     left_out = len(groups) - MOST_GROUPS
     more = f" {number(left_out)} groups with less risk are left out of the picture." if left_out > 0 else ""
-    return f"{said}.{more}"
+    return f"{sentence}.{more}"
 
 
 # What is a picture of the report?

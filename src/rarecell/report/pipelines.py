@@ -50,8 +50,8 @@ def as_junit(check: Check) -> str:
         skipped=str(sum(not rule.is_looked_at for rule in check.rules)),
     )
     properties = ElementTree.SubElement(suite, "properties")
-    known = (("rarecell", __version__), ("verdict", check.verdict), ("profile", check.profile), ("records", str(check.records)))
-    for name, value in ((name, value) for name, value in known if value is not None):
+    facts = (("rarecell", __version__), ("verdict", check.verdict), ("profile", check.profile), ("records", str(check.records)))
+    for name, value in ((name, value) for name, value in facts if value is not None):
         ElementTree.SubElement(properties, "property", name=name, value=value)
     for rule in check.rules:
         case = ElementTree.SubElement(suite, "testcase", classname="rarecell.check", name=f"{rule.rule}: {rule.says}")

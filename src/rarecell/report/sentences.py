@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
-from rarecell.outcome.decision import decision_of
+from rarecell.outcome.decision import decision_of, protect_command
 from rarecell.outcome.summary import RiskSummary, RunSummary
-from rarecell.outcome.words import about, counted, first_of, listed, number, people, verb
+from rarecell.outcome.words import FEWEST_PEOPLE, about, counted, first_of, listed, number, people, verb
 
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
@@ -37,7 +37,7 @@ def estimator_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
+class NextStep:
     """What to do next: a sentence, the command for it, and the page of the app for it."""
 
     text: str
@@ -47,57 +47,62 @@ class Step:
     choices: Mapping[str, str] = field(default_factory=dict)
 
 
-def steps(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> list[Step]:
+def steps(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> list[NextStep]:
     """What to do next; ``place`` is the run folder relative to where the run was started."""
     if edition == "external":
         return [
-            Step(
-                "This edition shows no value of any record and no count below three. What each number means is explained next to it "
-                "and in the glossary."
-            ),
-            Step(
-                "What was found about areas, sensitive columns, further intruders, analyses, weighted totals and the groups that "
-                "were swapped is in the internal edition only: such numbers are of small groups, or could be compared with each other."
+            NextStep("What each number means is explained next to it and in the glossary."),
+            NextStep(
+                "Areas, sensitive columns, further intruders, analyses, weighted totals and swapped groups are in the internal edition only. "
+                "Such numbers are of small groups, or could be compared with each other."
             ),
         ]
     folder = place or "."
     ways_out = {reason.command or reason.remedy: reason for reason in decision_of(summary, folder=folder).refusals}
-    found = [Step(way.remedy, way.command, way.page, way.button, way.choices) for way in ways_out.values()]
-    return _before_release(summary, found, folder) if summary.swap is not None else _after_assessment(summary, found)
+    ways = [NextStep(way.remedy, way.command, way.page, way.button, way.choices) for way in ways_out.values()]
+    return _before_release(summary, ways, folder) if summary.swap is not None else _after_assessment(summary, ways, folder)
 
 
-def _before_release(summary: RunSummary, ways_out: list[Step], folder: str) -> list[Step]:
+def _before_release(summary: RunSummary, ways_out: list[NextStep], folder: str) -> list[NextStep]:
     assert summary.swap is not None
-    found = list(ways_out)
+    steps_left = list(ways_out)
     if summary.swap.formal is not None:
-        found.append(
-            Step(
+        steps_left.append(
+            NextStep(
                 f"Some records may be as they were, with a risk of up to {summary.swap.risk_after.highest:.2f}: ε limits what the release "
                 "reveals about any record and does not remove the risk of chosen ones. Do not protect the released file again, because "
                 "that would spend further ε."
             )
         )
     if not ways_out:
-        found.append(Step("Read what it cost, sign, and hand the file over", f"rarecell handover {shlex.quote(folder)}"))
-    found.append(
-        Step(
+        steps_left.append(NextStep("Read what it cost, sign, and hand the file over", f"rarecell handover {shlex.quote(folder)}"))
+    steps_left.append(
+        NextStep(
             "Do not share swaps.parquet, risk.parquet or this report: they say which records were risky. report-external.html may travel "
             "with the file."
         )
     )
-    return found
+    return steps_left
 
 
-def _after_assessment(summary: RunSummary, ways_out: list[Step]) -> list[Step]:
+def _after_assessment(summary: RunSummary, ways_out: list[NextStep], folder: str) -> list[NextStep]:
     if not ways_out:
-        return [Step("Nothing has to change. Keep this report with the file as the reason for releasing it.")]
+        recoded = any(key.is_coarser for key in summary.keys) or bool(summary.left_out)
+        what = "The recoded file may go. Write it" if recoded else "Nothing has to change. Write the file that goes out"
+        command = protect_command(folder, "", "protected")
+        return [NextStep(f"{what}, with its report, and hand it over", command, "protect", "Write the file")]
     gain = best_recode(summary.risk)
     return [*ways_out, gain] if gain else ways_out
 
 
-def best_recode(risk: RiskSummary) -> Step | None:
-    """The single change to a key that helps most, with its option; coarsening is preferred to leaving it out."""
+def best_recode(risk: RiskSummary) -> NextStep | None:
+    """The single change to a key that helps most, with its option; coarsening is preferred to leaving it out.
+
+    None where few can be recognised anyway: the way out of what else stands against a release is another one.
+    """
     now = risk.expected_population_uniques
+    if round(now) < FEWEST_PEOPLE:
+        return None
     choices = [
         (step.expected_population_uniques, cost.key, step.levels, step)
         for cost in risk.key_costs
@@ -105,32 +110,32 @@ def best_recode(risk: RiskSummary) -> Step | None:
         if step.levels >= 5
     ]
     if choices:
-        left, key, levels, step = min(choices, key=lambda choice: choice[0])
-        if left < 0.8 * now:
+        uniques, key, levels, step = min(choices, key=lambda choice: choice[0])
+        if uniques < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            told = f"Or release {key} in {counted(levels, 'group')}{how}: {about(left)} instead of {people(now)} records could then be recognised"
-            return Step(told, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
+            sentence = f"Or release {key} in {counted(levels, 'group')}{how}: {about(uniques)} instead of {people(now)} records could then be recognised"
+            return NextStep(sentence, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:
-        left, key = min(without)
-        if left < 0.8 * now:
-            told = f"Or leave {key} out: {about(left)} instead of {people(now)} records could then be recognised"
-            return Step(told, page="recode", button="Try coarser keys")
+        uniques, key = min(without)
+        if uniques < 0.8 * now:
+            sentence = f"Or leave {key} out: {about(uniques)} instead of {people(now)} records could then be recognised"
+            return NextStep(sentence, page="recode", button="Try coarser keys")
     return None
 
 
 def model_sentences(summary: RunSummary, *, is_drawn: bool = True) -> list[str]:
     """Where the risk comes from, which model swaps keep and is drawn, and what its search proves."""
     model, risk = summary.model, summary.risk
-    said = []
+    sentences = []
     if risk.model_describe:
-        said.append(f"The risk comes from this: {risk.model_describe}")
+        sentences.append(f"The risk comes from this: {risk.model_describe}")
     if model.describe and model.describe != risk.model_describe:
         which = "Drawn below, and kept by swaps, is" if is_drawn else "Swaps keep the tables of"
-        said.append(f"{which} the best single model: {model.describe}")
+        sentences.append(f"{which} the best single model: {model.describe}")
     if model.search.sentence:
-        said.append(model.search.sentence)
-    return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in said]
+        sentences.append(model.search.sentence)
+    return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in sentences]
 
 
 GLOSSARY: tuple[tuple[str, str], ...] = (
@@ -280,16 +285,16 @@ def missing_sentence(summary: RunSummary) -> str:
     if not counts and not dropped:
         return "No key value is missing." if missing.policy else ""
     where = listed([f"{key} ({counted(n, 'record')})" for key, n in counts.items()])
-    told = f"Values are missing in {where}. " if where else ""
+    where_missing = f"Values are missing in {where}. " if where else ""
     if missing.policy == "drop":
-        return f"{told}{counted(dropped, 'record')} with a missing key value {verb(dropped, 'was', 'were')} left out."
+        return f"{where_missing}{counted(dropped, 'record')} with a missing key value {verb(dropped, 'was', 'were')} left out."
     if missing.policy == "level":
-        return f"{told}A missing value was taken as a value of its own."
+        return f"{where_missing}A missing value was taken as a value of its own."
     if missing.policy == MATCHES_ANYTHING:
-        return f"{told}A missing value was taken as compatible with every value."
+        return f"{where_missing}A missing value was taken as compatible with every value."
     if missing.policy == REGISTER_COMPLETE:
-        return f"{told}A missing value was taken as known to an intruder with a complete register."
-    return told.strip()
+        return f"{where_missing}A missing value was taken as known to an intruder with a complete register."
+    return where_missing.strip()
 
 
 def household_sentence(summary: RunSummary) -> str:

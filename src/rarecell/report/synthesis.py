@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from rarecell.outcome.synthesis import SynthesisSummary
-from rarecell.outcome.unpaired import UnpairedMeasures
+from dataclasses import replace
+
+from rarecell.outcome.swap import AnalysisSummary
+from rarecell.outcome.synthesis import KeptTable, SynthesisSummary, UnpairedMeasures
 from rarecell.outcome.words import number, percent
-from rarecell.report import content_hash, report_environment, style_sheet
+from rarecell.report.page import content_hash, report_environment, style_sheet
 from rarecell.report.table import Column, Table, names_column, text_column
 
 _MADE = {
@@ -21,12 +23,6 @@ def _risk(value: object) -> str:
 
 def synthesis_tables(summary: SynthesisSummary) -> tuple[Table, ...]:
     """What the twin keeps, how near everything else is, what it gives away, and how its columns are made."""
-    kept = Table(
-        "tables",
-        "Tables that are the original's, cell by cell",
-        (names_column("Columns"), Column("Occupied cells"), Column("Records in the smallest"), Column("Cells that differ")),
-        tuple((table.variables, table.cells, table.smallest, table.differing) for table in summary.tables),
-    )
     near = Table(
         "utility",
         "How near all other tables are",
@@ -41,7 +37,81 @@ def synthesis_tables(summary: SynthesisSummary) -> tuple[Table, ...]:
         (text_column("Column"), Column("Levels in the model"), text_column("Values"), Column("Records in the rarest level")),
         tuple((column.name, column.levels, _MADE[column.values], column.rarest) for column in summary.columns),
     )
-    return (kept, near, *(() if summary.measures is None else unpaired_tables(summary.measures)), columns)
+    analyses = tuple(_analysis_table(analysis) for analysis in summary.analyses)
+    return (_kept(summary), near, *analyses, *_given_away(summary), columns)
+
+
+def _kept(summary: SynthesisSummary) -> Table:
+    """The tables that are kept, one by one; by size of the household where households were drawn, because they are many."""
+    title = "Tables that are the original's, cell by cell"
+    counts = (Column("Occupied cells"), Column("Records in the smallest"), Column("Cells that differ"))
+    if summary.households is None:
+        rows = tuple((table.variables, table.cells, table.smallest, table.differing) for table in summary.tables)
+        return Table("tables", title, (names_column("Columns"), *counts), rows)
+    by_size: dict[str, list[KeptTable]] = {}
+    for table in summary.tables:
+        by_size.setdefault(table.rows, []).append(table)
+    return Table(
+        "tables",
+        title,
+        (text_column("Tables of"), Column("Number"), *counts),
+        tuple(
+            (
+                name,
+                len(kept),
+                sum(table.cells for table in kept),
+                min(table.smallest for table in kept),
+                sum(table.differing for table in kept),
+            )
+            for name, kept in by_size.items()
+        ),
+    )
+
+
+def _given_away(summary: SynthesisSummary) -> tuple[Table, ...]:
+    """What the twin gives away about persons and households, and what a swap of the same file does."""
+    if summary.measures is None:
+        return ()
+    tables = [*unpaired_tables(summary.measures)]
+    families, swap = summary.family_measures, summary.swap_measures
+    if families is not None:
+        tables += [
+            replace(table, name=f"family-{table.name}", caption=f"{table.caption}: households, each as one record")
+            for table in unpaired_tables(families)
+        ]
+    if swap is not None:
+        tables.insert(len(unpaired_tables(summary.measures)), _beside_swap(summary.measures, swap))
+    return tuple(tables)
+
+
+def _beside_swap(twin: UnpairedMeasures, swap: UnpairedMeasures) -> Table:
+    """The same measures of the twin, of a swap of everybody who is alone on the keys, and of the original."""
+    risk_of = {attack.name: attack.risk for attack in swap.attacks}
+    rows: list[tuple[object, ...]] = [
+        (
+            "unique people who stand in it as they are",
+            percent(twin.unique_exact_matches),
+            percent(swap.unique_exact_matches),
+            percent(1.0),
+        ),
+    ]
+    rows += [
+        (f"risk of {attack.name}", _risk(attack.risk), _risk(risk_of[attack.name]), _risk(attack.original))
+        for attack in twin.attacks
+        if attack.name in risk_of
+    ]
+    heads = (text_column("Measure"), text_column("Twin"), text_column("Swap"), text_column("Original"))
+    return Table("beside-swap", "The twin beside a swap of everybody who is alone on the keys", heads, tuple(rows))
+
+
+def _analysis_table(analysis: AnalysisSummary) -> Table:
+    """An analysis on both files, side by side."""
+    return Table(
+        f"analysis-{analysis.name}",
+        f"{analysis.name}: {analysis.kind}, {analysis.formula}",
+        (text_column("Term"), Column("Original", _three), Column("Twin", _three), Column("Overlap of the intervals", percent)),
+        tuple((term.name, term.before, term.after, term.overlap) for term in analysis.terms),
+    )
 
 
 def _three(value: object) -> str:

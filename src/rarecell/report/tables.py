@@ -6,25 +6,127 @@ A table is made once from the summary. The page formats its numbers; the CSV fil
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from rarecell.data.describe import ColumnProfile, FileProfile
 from rarecell.outcome.planned import ReleasePoint
-from rarecell.outcome.records import RemainingRecord, RiskyRecord
-from rarecell.outcome.roles import HomogeneousGroup
+from rarecell.outcome.records import HomogeneousGroup, RemainingRecord, RiskyRecord
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
 from rarecell.outcome.swap import IntruderSummary, KnownBeyond, RiskNumbers
 from rarecell.outcome.words import counted, decade, first_of, number, people, percent, span
+from rarecell.progress import label_of
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.sentences import estimator_name
-from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, persons, text_column
+from rarecell.report.table import Column, Table, names_column, number_column, persons, text_column
+
+_SHORTEST = 0.005
+"""Seconds of a stage, below which nobody can say how many cores were busy."""
 
 LARGEST_SIZE_SHOWN = 10
 """Larger cells share one line of the page's table."""
 
 MOST_REMAINING = 50
 """Number of records still at risk that the page shows; the file has all."""
+
+
+# ---------------------------------------------------------------------- how values are written
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else percent(share)
+
+
+def _signed_percent(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{'−' if share < 0 else '+'}{percent(abs(share))}"
+
+
+def _two(value: float) -> str:
+    return number(value, 2)
+
+
+def _three(value: float) -> str:
+    return number(value, 3)
+
+
+def _change(value: float | None) -> str:
+    """Format a relative change; a total that was zero before has none."""
+    return "from nothing" if value is None else percent(value)
+
+
+def _one_digit(value: Any) -> str:
+    return number(value, 1)
+
+
+def _ends(interval: tuple[float, ...]) -> str | None:
+    """An interval in words; None for a number that was counted."""
+    return span(interval) if len(interval) == 2 and interval[0] < interval[1] else None
+
+
+def _sure(intruder: IntruderSummary) -> str | None:
+    """Links that an intruder can be sure of, and how many of them are right."""
+    sure = next((links for links in intruder.sure if links.above == 0.8), None)
+    return None if sure is None else f"{persons(sure.claimed)}, {persons(sure.right)} right"
+
+
+def _measured(intruder: IntruderSummary) -> str:
+    return f"; most is found with distances {intruder.distance}" if intruder.distance else ""
+
+
+# ---------------------------------------------------------------------- what tables have in common
+
+
+def parts_of(summary: RunSummary, path: str) -> Sequence[Any]:
+    """A list of parts of a summary, by the names of its fields; empty where the run has no such part."""
+    part: Any = summary
+    for name in path.split("."):
+        part = None if part is None else getattr(part, name)
+    return () if part is None else part
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table with a row for each of some parts of the summary: ``parts`` is where these are, as in ``swap.margins``."""
+
+    name: str
+    caption: str
+    parts: str
+    columns: tuple[Column, ...]
+
+    def __call__(self, summary: RunSummary) -> Table:
+        return Table.of(self.name, self.caption, parts_of(summary, self.parts), self.columns)
+
+
+RISK_COLUMNS = (
+    number_column("Unique in the file", "sample_uniques"),
+    number_column("Expected population uniques", "expected_population_uniques", persons),
+    number_column("Expected correct matches", "expected_correct_matches", persons),
+)
+"""The risk of a file, of a release of it, or to one intruder."""
+
+WITH_FAMILY = number_column("Recognised alone or with the family", "expected_recognised", persons, is_optional=True)
+"""The larger of both risks, where households are known."""
+
+
+def timings_table(seconds: Mapping[str, float], processor_seconds: Mapping[str, float]) -> Table:
+    """How long each outer stage took, and how many cores were busy with it."""
+    stages = [(label_of(stage), seconds[stage], spent) for stage, spent in processor_seconds.items() if stage in seconds]
+    whole = ("all stages", sum(clock for _, clock, _ in stages), sum(spent for _, _, spent in stages))
+    with_decimals = Column("Seconds", lambda value: f"{value:.2f}")
+    return Table(
+        "timings",
+        "How long each stage took",
+        (
+            text_column("Stage"),
+            with_decimals,
+            replace(with_decimals, heading="Of the processor"),
+            Column("Cores", lambda value: "–" if value is None else f"{value:.1f}"),
+        ),
+        tuple((name, clock, spent, spent / clock if clock >= _SHORTEST else None) for name, clock, spent in (*stages, whole)),
+    )
 
 
 def all_tables(
@@ -92,8 +194,8 @@ def _keys(summary: RunSummary) -> Table:
 
 
 def _missing_values(summary: RunSummary) -> Table | None:
-    told = summary.missing
-    if told.own_level is None or told.matches_anything is None:
+    missing = summary.missing
+    if missing.own_level is None or missing.matches_anything is None:
         return None
     rows = tuple(
         (
@@ -104,19 +206,16 @@ def _missing_values(summary: RunSummary) -> Table | None:
             risk.records_above_threshold,
         )
         for meaning, risk in (
-            ("a value of its own: the intruder knows who did not answer", told.own_level),
+            ("a value of its own: the intruder knows who did not answer", missing.own_level),
             (
                 "compatible with every value: the intruder does not know, and the register lacks answers, too",
-                told.matches_anything,
+                missing.matches_anything,
             ),
-            ("known to a complete register: the intruder has the true value of everybody", told.register_complete),
+            ("known to a complete register: the intruder has the true value of everybody", missing.register_complete),
         )
         if risk is not None
     )
-    columns = (
-        text_column("A missing value is"),
-        *RISK_COLUMNS,
-    )
+    columns = (text_column("A missing value is"), *RISK_COLUMNS, Column("Records above the threshold"))
     return Table("missing-values", "What missing answers have to do with the risk", columns, rows)
 
 
@@ -205,10 +304,12 @@ def _key_costs(summary: RunSummary) -> Table:
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
 
-def _unsafe_combinations(summary: RunSummary) -> Table:
-    rows = tuple((row.variables, row.records) for row in summary.risk.unsafe_combinations)
-    columns = (names_column("Variables"), Column("Records they single out"))
-    return Table("unsafe-combinations", "Smallest combinations of variables that single records out", columns, rows)
+_unsafe_combinations = Listing(
+    "unsafe-combinations",
+    "Smallest combinations of variables that single records out",
+    "risk.unsafe_combinations",
+    (names_column("Variables", "variables"), number_column("Records they single out", "records")),
+)
 
 
 def _key_contributions(summary: RunSummary) -> Table:
@@ -289,8 +390,8 @@ def _estimators(summary: RunSummary) -> Table:
     for name in dict.fromkeys([*values, *details]):
         detail = details.get(name, EstimatorDetail(name=name))
         value = values.get(name, detail.expected_population_uniques)
-        said = " ".join(text for text in (detail.assumes, detail.message) if text)
-        rows.append((estimator_name(name), value if detail.converged else None, said))
+        words = " ".join(text for text in (detail.assumes, detail.message) if text)
+        rows.append((estimator_name(name), value if detail.converged else None, words))
     columns = (
         text_column("Estimator"),
         Column("Expected population uniques", lambda value: "no result" if value is None else persons(value)),
@@ -299,48 +400,54 @@ def _estimators(summary: RunSummary) -> Table:
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
 
 
-def _other_populations(summary: RunSummary) -> Table:
-    rows = tuple(
-        (round(row.population), row.expected_population_uniques, row.expected_correct_matches)
-        for row in summary.risk.other_populations
-    )
-    columns = (
-        Column("Population", number),
-        Column("Expected population uniques", persons),
-        Column("Expected correct matches", persons),
-    )
-    return Table("other-populations", "If the population were half or twice as large", columns, rows)
+_other_populations = Listing(
+    "other-populations",
+    "If the population were half or twice as large",
+    "risk.other_populations",
+    (
+        number_column("Population", lambda other: round(other.population)),
+        number_column("Expected population uniques", "expected_population_uniques", persons),
+        number_column("Expected correct matches", "expected_correct_matches", persons),
+    ),
+)
 
 
 def _key_errors(summary: RunSummary) -> Table | None:
-    found, risk = summary.risk.key_errors, summary.risk
-    if found is None:
+    errors, risk = summary.risk.key_errors, summary.risk
+    if errors is None:
         return None
     rows = (
         ("file and register agree", risk.expected_correct_matches, _ends(risk.interval_correct_matches)),
-        ("with errors, by equal values", found.exact, _ends(found.interval_exact)),
-        ("with errors, to the nearest person", found.nearest, _ends(found.interval_nearest)),
+        ("with errors, by equal values", errors.exact, _ends(errors.interval_exact)),
+        ("with errors, to the nearest person", errors.nearest, _ends(errors.interval_nearest)),
     )
     columns = (text_column("Register"), Column("Expected correct links", persons), text_column("95 % interval"))
     return Table("key-errors", "If some values differ between file and register", columns, rows)
 
 
-def _diagnostics(summary: RunSummary) -> Table | None:
-    fit = summary.risk.diagnostics
-    if fit is None:
-        return None
-    rows = tuple((row.name, row.value, row.standard_error, row.z) for row in fit.statistics)
-    columns = (text_column("Statistic"), Column("Value"), Column("Standard error"), Column("z", lambda z: number(z, 2)))
-    return Table("diagnostics", "Does the model fit where it matters? Skinner and Shlomo's statistics", columns, rows)
+_diagnostics = Listing(
+    "diagnostics",
+    "Does the model fit where it matters? Skinner and Shlomo's statistics",
+    "risk.diagnostics.statistics",
+    (
+        text_column("Statistic", "name"),
+        number_column("Value", "value"),
+        number_column("Standard error", "standard_error"),
+        number_column("z", "z", _two),
+    ),
+)
 
 
-def _expected_sizes(summary: RunSummary) -> Table | None:
-    fit = summary.risk.diagnostics
-    if fit is None:
-        return None
-    rows = tuple((row.size, row.observed, row.expected) for row in fit.size_indices)
-    columns = (text_column("Records in the cell"), Column("Cells observed"), Column("Cells expected"))
-    return Table("expected-size-indices", "Cells of each size, observed and expected under the model", columns, rows)
+_expected_sizes = Listing(
+    "expected-size-indices",
+    "Cells of each size, observed and expected under the model",
+    "risk.diagnostics.size_indices",
+    (
+        text_column("Records in the cell", "size"),
+        number_column("Cells observed", "observed"),
+        number_column("Cells expected", "expected"),
+    ),
+)
 
 
 MEASURES: tuple[tuple[str, Callable[[RiskNumbers], float | None]], ...] = (
@@ -374,105 +481,95 @@ def beyond_table(beyond: Sequence[KnownBeyond]) -> Table | None:
     """By how much columns beside the keys raise what an intruder finds; None if none was tried."""
     if not beyond:
         return None
-    rows = tuple((one.columns, one.before, one.after, one.of_alone, one.swapped) for one in beyond)
     columns = (
-        names_column("An intruder who also knows"),
-        Column("finds before", persons),
-        Column("finds after", persons),
-        Column("of them alone by the keys", persons),
-        Column("of them swapped", persons),
+        names_column("An intruder who also knows", "columns"),
+        number_column("finds before", "before", persons),
+        number_column("finds after", "after", persons),
+        number_column("of them alone by the keys", "of_alone", persons),
+        number_column("of them swapped", "swapped", persons),
     )
-    known = f"; {people(beyond[0].nearest)} by the keys alone"
-    return Table("beyond", f"Records that an intruder finds who knows more than the keys{known}", columns, rows)
+    by_keys = f"; {people(beyond[0].nearest)} by the keys alone"
+    return Table.of("beyond", f"Records that an intruder finds who knows more than the keys{by_keys}", beyond, columns)
+
+
+_INTRUDER_COLUMNS = (
+    text_column("Intruder", "name"),
+    text_column("Who that is", lambda intruder: f"Somebody who {intruder.knows}{_measured(intruder)}"),
+    number_column("Before", "before", persons),
+    number_column("After", "after", persons),
+    text_column("After, 95 % interval", lambda intruder: _ends(intruder.interval_after), is_optional=True),
+    text_column("Surer than 0.8", _sure, is_optional=True),
+    number_column("After, in truth", "true_after", persons, is_optional=True),
+    number_column("Persons, before", "persons_before", persons, is_optional=True),
+    number_column("Persons, after", "persons_after", persons, is_optional=True),
+    number_column("Before, estimated", "estimated_before", persons, is_optional=True),
+    number_column("After, estimated", "estimated_after", persons, is_optional=True),
+)
 
 
 def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
     """What each intruder finds, before and after; more columns where there is a register or a truth."""
-    columns = [text_column("Intruder"), text_column("Who that is"), Column("Before", persons), Column("After", persons)]
-    rows = [
-        [intruder.name, f"Somebody who {intruder.knows}{_measured(intruder)}", intruder.before, intruder.after]
-        for intruder in intruders
-    ]
     title = "Records that an intruder is expected to link to the right person"
     if any(intruder.estimated_after is not None for intruder in intruders):
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
-    for column, values in (
-        (text_column("After, 95 % interval"), [_ends(intruder.interval_after) for intruder in intruders]),
-        (text_column("Surer than 0.8"), [_sure(intruder) for intruder in intruders]),
-        (Column("After, in truth", persons), [intruder.true_after for intruder in intruders]),
-        (Column("Persons, before", persons), [intruder.persons_before for intruder in intruders]),
-        (Column("Persons, after", persons), [intruder.persons_after for intruder in intruders]),
-        (Column("Before, estimated", persons), [intruder.estimated_before for intruder in intruders]),
-        (Column("After, estimated", persons), [intruder.estimated_after for intruder in intruders]),
-    ):
-        if any(value is not None for value in values):
-            columns.append(column)
-            rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
-    return Table("intruders", title, tuple(columns), tuple(tuple(row) for row in rows))
+    return Table.of("intruders", title, intruders, _INTRUDER_COLUMNS)
+
+
+_WAY_COLUMNS = (
+    text_column("Recoding", "name"),
+    number_column("Information lost", "information_lost", percent, is_optional=True),
+    number_column("Records swapped", "records_changed", is_optional=True),
+    number_column("Values blanked", "values_blanked", is_optional=True),
+    number_column("Tables moved", "hellinger_mean", _three, is_optional=True),
+    number_column("Relations kept", "association_kept", _share, is_optional=True),
+    number_column("Means moved", "means_moved", _share, is_optional=True),
+    number_column("Cramér's V moved", "relation_moved", _three, is_optional=True),
+    number_column("Correct links left", "correct_links", _one_digit, is_optional=True),
+    number_column("Highest risk", "highest", _three, is_optional=True),
+)
 
 
 def frontier_table(points: Sequence[ReleasePoint], caption: str = "Ways to release the file") -> Table:
     """Ways to release a file, numbered as in the picture of the app; without the columns that no way has a number for."""
-    columns: list[tuple[Column, Callable[[ReleasePoint], object]]] = [
-        (text_column("Recoding"), lambda point: point.name),
-        (Column("Information lost", percent), lambda point: point.information_lost),
-        (Column("Records swapped"), lambda point: point.records_changed),
-        (Column("Tables moved", partial(number, digits=3)), lambda point: point.hellinger_mean),
-        (Column("Relations kept", _share), lambda point: point.association_kept),
-        (Column("Means moved", _share), lambda point: point.means_moved),
-        (Column("Cramér's V moved", partial(number, digits=3)), lambda point: point.relation_moved),
-        (Column("Correct links left", partial(number, digits=1)), lambda point: point.correct_links),
-        (Column("Highest risk", partial(number, digits=3)), lambda point: point.highest),
-    ]
-    known = [(column, value_of) for column, value_of in columns if any(value_of(point) is not None for point in points)]
-    rows = tuple((place, *(value_of(point) for _, value_of in known)) for place, point in enumerate(points, start=1))
-    return Table("ways", caption, (Column(""), *(column for column, _ in known)), rows)
+    table = Table.of("ways", caption, points, _WAY_COLUMNS)
+    rows = tuple((place, *row) for place, row in enumerate(table.rows, start=1))
+    return replace(table, columns=(Column(""), *table.columns), rows=rows)
 
 
-def _measured(intruder: IntruderSummary) -> str:
-    return f"; most is found with distances {intruder.distance}" if intruder.distance else ""
+_formal_edges = Listing(
+    "formal-edges",
+    "ε, edge by edge",
+    "swap.formal.statement.edges",
+    (
+        names_column("Moves", "moved"),
+        names_column("Between records that agree on", "separator"),
+        number_column("ε", "epsilon"),
+    ),
+)
 
 
-def _sure(intruder: IntruderSummary) -> str | None:
-    """Links that an intruder can be sure of, and how many of them are right."""
-    sure = next((one for one in intruder.sure if one.above == 0.8), None)
-    return None if sure is None else f"{persons(sure.claimed)}, {persons(sure.right)} right"
+_not_swapped = Listing(
+    "not-swapped",
+    "Records that could not be swapped",
+    "swap.not_swapped",
+    (text_column("Reason", "reason"), number_column("Records", "records")),
+)
 
 
-def _ends(interval: tuple[float, ...]) -> str | None:
-    """An interval in words; None for a number that was counted."""
-    return span(interval) if len(interval) == 2 and interval[0] < interval[1] else None
+_remaining = Listing(
+    "remaining",
+    "Records that stay at risk",
+    "swap.remaining",
+    (text_column("Why", "reason"), text_column("What helps", "remedy"), number_column("Records", "records")),
+)
 
 
-def _formal_edges(summary: RunSummary) -> Table | None:
-    if summary.swap is None or summary.swap.formal is None:
-        return None
-    rows = tuple((edge.moved, edge.separator, edge.epsilon) for edge in summary.swap.formal.statement.edges)
-    columns = (names_column("Moves"), names_column("Between records that agree on"), Column("ε"))
-    return Table("formal-edges", "ε, edge by edge", columns, rows)
-
-
-def _not_swapped(summary: RunSummary) -> Table | None:
-    if summary.swap is None:
-        return None
-    rows = tuple((row.reason, row.records) for row in summary.swap.not_swapped)
-    return Table("not-swapped", "Records that could not be swapped", (text_column("Reason"), Column("Records")), rows)
-
-
-def _remaining(summary: RunSummary) -> Table | None:
-    if summary.swap is None:
-        return None
-    rows = tuple((row.reason, row.remedy, row.records) for row in summary.swap.remaining)
-    columns = (text_column("Why"), text_column("What helps"), Column("Records"))
-    return Table("remaining", "Records that stay at risk", columns, rows)
-
-
-def _kept_tables(summary: RunSummary) -> Table | None:
-    if summary.swap is None:
-        return None
-    rows = tuple((margin.variables, margin.cells) for margin in summary.swap.margins)
-    columns = (names_column("Variables"), Column("Cells compared"))
-    return Table("kept-tables", "Tables that are the same before and after", columns, rows)
+_kept_tables = Listing(
+    "kept-tables",
+    "Tables that are the same before and after",
+    "swap.margins",
+    (names_column("Variables", "variables"), number_column("Cells compared", "cells")),
+)
 
 
 def _hellinger(summary: RunSummary) -> Table | None:
@@ -486,136 +583,84 @@ def _hellinger(summary: RunSummary) -> Table | None:
     return Table("hellinger", "How far tables moved: Hellinger distance, 0 = same and 1 = nothing in common", columns, rows)
 
 
-def _associations(summary: RunSummary) -> Table | None:
-    if summary.swap is None:
-        return None
-    rows = tuple((row.key, row.column, row.before, row.after) for row in summary.swap.associations)
-    columns = (text_column("Key"), text_column("Other column"), Column("Before", _three), Column("After", _three))
-    return Table("associations", "Association of keys with columns that stayed in place (Cramér's V)", columns, rows)
+_associations = Listing(
+    "associations",
+    "Association of keys with columns that stayed in place (Cramér's V)",
+    "swap.associations",
+    (
+        text_column("Key", "key"),
+        text_column("Other column", "column"),
+        number_column("Before", "before", _three),
+        number_column("After", "after", _three),
+    ),
+)
 
 
-def _means(summary: RunSummary) -> Table | None:
-    if summary.swap is None or summary.swap.file is None:
-        return None
-    rows = tuple(
-        (
-            row.column,
-            row.key,
-            row.level,
-            row.records,
-            row.before,
-            row.after,
-            row.relative,
-            row.standardised,
-            row.median_before,
-            row.median_after,
-        )
-        for row in summary.swap.file.means
-    )
-    columns = (
-        text_column("Column"),
-        text_column("Key"),
-        text_column("Level"),
-        Column("Records"),
-        Column("Mean before"),
-        Column("Mean after"),
-        Column("Change", _signed_percent),
-        Column("In standard deviations", _two),
-        Column("Median before"),
-        Column("Median after"),
-    )
-    caption = "Means of other columns that moved most, by level of a key, weighted where there are weights"
-    return Table("means", caption, columns, rows)
+_means = Listing(
+    "means",
+    "Means of other columns that moved most, by level of a key, weighted where there are weights",
+    "swap.file.means",
+    (
+        text_column("Column", "column"),
+        text_column("Key", "key"),
+        text_column("Level", "level"),
+        number_column("Records", "records"),
+        number_column("Mean before", "before"),
+        number_column("Mean after", "after"),
+        number_column("Change", "relative", _signed_percent),
+        number_column("In standard deviations", "standardised", _two),
+        number_column("Median before", "median_before"),
+        number_column("Median after", "median_after"),
+    ),
+)
 
 
-def _leaks(summary: RunSummary) -> Table | None:
-    if summary.release is None:
-        return None
-    rows = tuple(
-        (
-            row.column,
-            row.key,
-            row.treated,
-            row.determines,
-            row.how,
-            "accepted" if row.accepted else "undoes it" if row.restores else "–",
-        )
-        for row in summary.release.leaks
-    )
-    columns = (
-        text_column("Column"),
-        text_column("Key"),
-        text_column("Done to the key"),
-        Column("Tells of what that conceals", percent),
-        text_column("By"),
-        text_column("Decision"),
-    )
-    return Table("leaks", "Columns that tell about a treated key", columns, rows)
+_leaks = Listing(
+    "leaks",
+    "Columns that tell about a treated key",
+    "release.leaks",
+    (
+        text_column("Column", "column"),
+        text_column("Key", "key"),
+        text_column("Done to the key", "treated"),
+        number_column("Tells of what that conceals", "determines", percent),
+        text_column("By", "how"),
+        text_column("Decision", lambda leak: "accepted" if leak.accepted else "undoes it" if leak.restores else "–"),
+    ),
+)
 
 
-def _treatments(summary: RunSummary) -> Table | None:
-    if summary.release is None:
-        return None
-    rows = tuple(
-        (
-            treatment.column,
-            treatment.words,
-            treatment.records,
-            treatment.mean_before,
-            treatment.mean_after,
-            treatment.spread_before,
-            treatment.spread_after,
-            treatment.linked_before,
-            treatment.linked_after,
-            treatment.linked_with_keys_before,
-            treatment.linked_with_keys_after,
-            treatment.linked_together_before,
-            treatment.linked_together_after,
-        )
-        for treatment in summary.release.treatments
-    )
-    columns = (
-        text_column("Column"),
-        text_column("What was done"),
-        Column("Values changed"),
-        Column("Mean before"),
-        Column("Mean after"),
-        Column("Standard deviation before"),
-        Column("Standard deviation after"),
-        Column("Nearest to their own original before", _share),
-        Column("After", _share),
-        Column("Among those with the same keys before", _share),
-        Column("After", _share),
-        Column("By all treated columns at once before", _share),
-        Column("After", _share),
-    )
-    return Table("treatments", "Columns that are no keys and were treated", columns, rows)
+_treatments = Listing(
+    "treatments",
+    "Columns that are no keys and were treated",
+    "release.treatments",
+    (
+        text_column("Column", "column"),
+        text_column("What was done", "words"),
+        number_column("Values changed", "records"),
+        number_column("Mean before", "mean_before"),
+        number_column("Mean after", "mean_after"),
+        number_column("Standard deviation before", "spread_before"),
+        number_column("Standard deviation after", "spread_after"),
+        number_column("Nearest to their own original before", "linked_before", _share),
+        number_column("After", "linked_after", _share),
+        number_column("Among those with the same keys before", "linked_with_keys_before", _share),
+        number_column("After", "linked_with_keys_after", _share),
+        number_column("By all treated columns at once before", "linked_together_before", _share),
+        number_column("After", "linked_together_after", _share),
+    ),
+)
 
 
-def _share(share: float | None) -> str:
-    return "–" if share is None else percent(share)
-
-
-def _signed_percent(share: float | None) -> str:
-    if share is None:
-        return "–"
-    return f"{'−' if share < 0 else '+'}{percent(abs(share))}"
-
-
-def _two(value: float) -> str:
-    return number(value, 2)
-
-
-def _three(value: float) -> str:
-    return number(value, 3)
-
-
-def _frontier(summary: RunSummary) -> Table | None:
-    if summary.swap is None:
-        return None
-    rows = tuple((row.values_changed, row.expected_population_uniques) for row in summary.swap.frontier)
-    columns = (Column("Values changed"), Column("Expected population uniques left", persons))
-    return Table("frontier", "Risk left after this many changed values", columns, rows)
+_frontier = Listing(
+    "frontier",
+    "Risk left after this many changed values",
+    "swap.frontier",
+    (
+        number_column("Values changed", "values_changed"),
+        number_column("Expected population uniques left", "expected_population_uniques", persons),
+    ),
+)
 
 
 def columns_table(profile: FileProfile) -> Table:
@@ -649,60 +694,44 @@ def columns_table(profile: FileProfile) -> Table:
 
 
 def _codes_for_missing(column: ColumnProfile) -> str:
-    proposed = [f"{one.code}? ({one.records:,})" for one in column.proposed_missing]
+    proposed = [f"{code.code}? ({code.records:,})" for code in column.proposed_missing]
     return ", ".join((*column.missing_codes, *proposed))
 
 
 def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:
     """The riskiest records with a column for each key. Contains values of records: for the internal edition only."""
-    keys = [key.name for key in summary.keys]
-    rows = tuple(
-        (
-            record.counted_from_1,
-            record.unique_probability,
-            record.match_probability,
-            *(record.values.get(key, "") for key in keys),
-            ", ".join(record.enough),
-            "; ".join(record.why),
-        )
-        for record in riskiest
-    )
     columns = (
-        Column("Record, counted from 1"),
-        Column("Chance of being unique in the population", percent),
-        Column("Chance that a match is right", percent),
-        *(text_column(key) for key in keys),
-        text_column("Enough to single it out"),
-        text_column("Why"),
+        number_column("Record, counted from 1", "counted_from_1"),
+        number_column("Chance of being unique in the population", "unique_probability", percent),
+        number_column("Chance that a match is right", "match_probability", percent),
+        *_key_columns(summary),
+        text_column("Enough to single it out", lambda record: ", ".join(record.enough)),
+        text_column("Why", lambda record: "; ".join(record.why)),
     )
-    return Table("riskiest-records", "The riskiest records", columns, rows, is_internal=True)
+    return Table.of("riskiest-records", "The riskiest records", riskiest, columns, is_internal=True)
+
+
+def _key_columns(summary: RunSummary) -> list[Column]:
+    """A column for each key with the values of records."""
+    return [text_column(key.name, partial(_value_of, key.name)) for key in summary.keys]
+
+
+def _value_of(key: str, record: RiskyRecord | RemainingRecord) -> str:
+    return record.values.get(key, "")
 
 
 def remaining_table(summary: RunSummary, remaining: Sequence[RemainingRecord]) -> Table:
     """The records that stay at risk after protection, with their released values: for the internal edition only."""
-    keys = [key.name for key in summary.keys]
-    rows = tuple(
-        (
-            record.counted_from_1,
-            record.risk,
-            "yes" if record.swapped else "no",
-            *(record.values.get(key, "") for key in keys),
-            record.reason,
-            record.remedy,
-        )
-        for record in remaining
-    )
     columns = (
-        Column("Record, counted from 1"),
-        Column("Risk that is left", percent),
-        text_column("Swapped"),
-        *(text_column(key) for key in keys),
-        text_column("Why"),
-        text_column("What helps"),
+        number_column("Record, counted from 1", "counted_from_1"),
+        number_column("Risk that is left", "risk", percent),
+        text_column("Swapped", lambda record: "yes" if record.swapped else "no"),
+        *_key_columns(summary),
+        text_column("Why", "reason"),
+        text_column("What helps", "remedy"),
     )
-    return Table(
-        "remaining-records", "Records that stay at risk, one by one", columns, rows, rows[:MOST_REMAINING], is_internal=True
-    )
+    caption = "Records that stay at risk, one by one"
+    return Table.of("remaining-records", caption, remaining, columns, most_on_page=MOST_REMAINING, is_internal=True)
 
 
 # Which tables describe areas, sensitive columns, several intruders and a register?
@@ -712,13 +741,9 @@ MOST_AREAS = 25
 """Number of areas of a level that the page shows; the CSV file has them all."""
 
 
-WITH_FAMILY = (Column("Recognised alone or with the family", persons),)
-"""A column for the larger of both risks, where households are known."""
-
-
 def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) -> list[Table]:
     """Every table of roles for which the summary has the numbers; ``groups`` are for the internal edition."""
-    made = [
+    tables = [
         _areas(summary),
         _every_area(summary),
         _attributes(summary),
@@ -726,122 +751,84 @@ def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) ->
         *_register(summary),
         _homogeneous_groups(groups),
     ]
-    made += [_affected(summary), _weighted(summary), _places(summary), _analyses(summary)]
-    return [table for table in made if table.rows]
+    tables += [_affected(summary), _weighted(summary), _places(summary), _analyses(summary)]
+    return [table for table in tables if table.rows]
 
 
-def _areas(summary: RunSummary) -> Table:
-    rows = tuple(
-        (
-            level.column or "no area",
-            len(level.areas),
-            level.sample_uniques,
-            level.expected_population_uniques,
-            level.expected_correct_matches,
-            *([] if level.expected_recognised is None else [level.expected_recognised]),
-            level.above_threshold,
-            level.drivers,
-        )
-        for level in summary.risk.areas
-    )
-    *before, above = RISK_COLUMNS
-    columns = (
-        text_column("Released with"),
-        Column("Areas"),
-        *before,
-        *(WITH_FAMILY if any(level.expected_recognised is not None for level in summary.risk.areas) else ()),
-        above,
-        names_column("Small areas that drive the risk"),
-    )
-    return Table("areas", "The risk at each level of areas, as if no finer one were released", columns, rows)
+_areas = Listing(
+    "areas",
+    "The risk at each level of areas, as if no finer one were released",
+    "risk.areas",
+    (
+        text_column("Released with", lambda level: level.column or "no area"),
+        number_column("Areas", lambda level: len(level.areas)),
+        *RISK_COLUMNS,
+        WITH_FAMILY,
+        number_column("Records above the threshold", "above_threshold"),
+        names_column("Small areas that drive the risk", "drivers"),
+    ),
+)
 
 
 def _every_area(summary: RunSummary) -> Table:
-    rows = tuple(
-        (
-            level.column,
-            area.area,
-            area.records,
-            area.sample_uniques,
-            area.expected_population_uniques,
-            *([] if area.expected_recognised is None else [area.expected_recognised]),
-            area.above_threshold,
-        )
-        for level in reversed(summary.risk.areas)
-        for area in level.areas
-    )
     columns = (
-        text_column("Level"),
-        text_column("Area"),
-        Column("Records"),
-        Column("Unique in the file"),
-        Column("Expected population uniques", persons),
-        *(WITH_FAMILY if any(level.expected_recognised is not None for level in summary.risk.areas) else ()),
-        Column("Records above the threshold"),
+        text_column("Level", lambda row: row[0]),
+        text_column("Area", lambda row: row[1].area),
+        number_column("Records", lambda row: row[1].records),
+        number_column("Unique in the file", lambda row: row[1].sample_uniques),
+        number_column("Expected population uniques", lambda row: row[1].expected_population_uniques, persons),
+        replace(WITH_FAMILY, of=lambda row: row[1].expected_recognised),
+        number_column("Records above the threshold", lambda row: row[1].above_threshold),
     )
-    return Table("risk-by-area", "The risk of each area, the riskiest first", columns, rows, rows[:MOST_AREAS])
+    areas = [(level.column, area) for level in reversed(summary.risk.areas) for area in level.areas]
+    return Table.of("risk-by-area", "The risk of each area, the riskiest first", areas, columns, most_on_page=MOST_AREAS)
 
 
 def _attributes(summary: RunSummary) -> Table:
     after = {} if summary.swap is None else {attribute.column: attribute for attribute in summary.swap.attributes}
-    rows = tuple(
-        (
-            f"{one.column}{when}",
-            one.l_diversity,
-            one.entropy_l_diversity,
-            one.t_closeness,
-            one.right_from_groups,
-            one.right_from_file,
-            one.homogeneous_groups,
-            one.records_in_homogeneous_groups,
-        )
+    named = [
+        (f"{before.column}{when}", measures)
         for before in summary.risk.attributes
-        for when, one in ((" before", before), (" after", after.get(before.column)))[: 2 if after else 1]
-        if one is not None
-    )
+        for when, measures in ((" before", before), (" after", after.get(before.column)))
+        if measures is not None
+    ]
     if not after:
-        rows = tuple((row[0].removesuffix(" before"), *row[1:]) for row in rows)
+        named = [(before.column, before) for before in summary.risk.attributes]
     columns = (
-        text_column("Sensitive column"),
-        Column("Distinct l-diversity"),
-        Column("Entropy l-diversity"),
-        Column("t-closeness"),
-        Column("People guessed right from their group"),
-        Column("People guessed right from the whole file"),
-        Column("Groups of two or more with one value"),
-        Column("Records in them"),
+        text_column("Sensitive column", lambda row: row[0]),
+        number_column("Distinct l-diversity", lambda row: row[1].l_diversity),
+        number_column("Entropy l-diversity", lambda row: row[1].entropy_l_diversity),
+        number_column("t-closeness", lambda row: row[1].t_closeness),
+        number_column("People guessed right from their group", lambda row: row[1].right_from_groups),
+        number_column("People guessed right from the whole file", lambda row: row[1].right_from_file),
+        number_column("Groups of two or more with one value", lambda row: row[1].homogeneous_groups),
+        number_column("Records in them", lambda row: row[1].records_in_homogeneous_groups),
     )
-    return Table("attributes", "What groups of look-alike records give away", columns, rows)
+    return Table.of("attributes", "What groups of look-alike records give away", named, columns)
 
 
 def _scenarios(summary: RunSummary) -> Table:
     after = {} if summary.swap is None else {scenario.name: scenario for scenario in summary.swap.scenarios}
-    has_families = any(scenario.expected_recognised is not None for scenario in summary.risk.scenarios)
-    rows = tuple(
-        (
-            scenario.name,
-            scenario.keys,
-            scenario.sample_uniques,
-            scenario.expected_population_uniques,
-            scenario.expected_correct_matches,
-            *([scenario.expected_recognised] if has_families else []),
-            scenario.records_above_threshold,
-            *([after[scenario.name].expected_population_uniques] if after else []),
-            *([after[scenario.name].expected_recognised] if after and has_families else []),
-        )
-        for scenario in summary.risk.scenarios
-    )
-    *before, above = RISK_COLUMNS
     columns = (
-        text_column("Intruder"),
-        names_column("Knows"),
-        *before,
-        *(WITH_FAMILY if has_families else ()),
-        above,
-        *((Column("Expected population uniques after protection", persons),) if after else ()),
-        *((Column("Recognised alone or with the family after protection", persons),) if after and has_families else ()),
+        text_column("Intruder", "name"),
+        names_column("Knows", "keys"),
+        *RISK_COLUMNS,
+        WITH_FAMILY,
+        number_column("Records above the threshold", "records_above_threshold"),
+        number_column(
+            "Expected population uniques after protection",
+            lambda scenario: after[scenario.name].expected_population_uniques if after else None,
+            persons,
+            is_optional=True,
+        ),
+        number_column(
+            "Recognised alone or with the family after protection",
+            lambda scenario: after[scenario.name].expected_recognised if after else None,
+            persons,
+            is_optional=True,
+        ),
     )
-    return Table("scenarios", "Several intruders", columns, rows)
+    return Table.of("scenarios", "Several intruders", summary.risk.scenarios, columns)
 
 
 def _register(summary: RunSummary) -> list[Table]:
@@ -867,65 +854,47 @@ def _register(summary: RunSummary) -> list[Table]:
     ]
 
 
-def _affected(summary: RunSummary) -> Table:
-    told = () if summary.swap is None else summary.swap.affected
-    rows = tuple((one.column, one.level, one.records, one.swapped, one.ratio) for one in told)
-    columns = (
-        text_column("Column"),
-        text_column("Value"),
-        Column("Records"),
-        Column("Swapped"),
-        Column("Times the share of the whole file"),
-    )
-    return Table("affected-groups", "Groups on which swaps fell most", columns, rows)
+_affected = Listing(
+    "affected-groups",
+    "Groups on which swaps fell most",
+    "swap.affected",
+    (
+        text_column("Column", "column"),
+        text_column("Value", "level"),
+        number_column("Records", "records"),
+        number_column("Swapped", "swapped"),
+        number_column("Times the share of the whole file", "ratio"),
+    ),
+)
 
 
-def _weighted(summary: RunSummary) -> Table:
-    told = () if summary.swap is None else summary.swap.weighted
-    rows = tuple(
-        (
-            one.variables,
-            "exact" if one.counts_identical else "changed",
-            "changed" if one.changed else "exact",
-            one.changed,
-            one.largest,
-            one.moved,
-        )
-        for one in told
-    )
-    columns = (
-        names_column("Table"),
-        text_column("Counts of records"),
-        text_column("Weighted totals"),
-        Column("Totals that changed"),
-        Column("Largest relative change", _change),
-        Column("Share of weight in another cell", percent),
-    )
-    return Table("weighted-tables", "What swaps did to weighted totals", columns, rows)
+_weighted = Listing(
+    "weighted-tables",
+    "What swaps did to weighted totals",
+    "swap.weighted",
+    (
+        names_column("Table", "variables"),
+        text_column("Counts of records", lambda table: "exact" if table.counts_identical else "changed"),
+        text_column("Weighted totals", lambda table: "changed" if table.changed else "exact"),
+        number_column("Totals that changed", "changed"),
+        number_column("Largest relative change", "largest", _change),
+        number_column("Share of weight in another cell", "moved", percent),
+    ),
+)
 
 
 def _analyses(summary: RunSummary) -> Table:
-    told = () if summary.swap is None else summary.swap.analyses
-    rows = tuple(
-        (f"{one.name}: {one.formula}", term.name, term.before, term.after, term.error_before, term.relative_bias, term.overlap)
-        for one in told
-        for term in one.terms
-    )
     columns = (
-        text_column("Analysis"),
-        text_column("Term"),
-        Column("Original"),
-        Column("Protected"),
-        Column("Standard error"),
-        Column("Relative bias", lambda value: "–" if value is None else percent(value)),
-        Column("Overlap of intervals"),
+        text_column("Analysis", lambda row: f"{row[0].name}: {row[0].formula}"),
+        text_column("Term", lambda row: row[1].name),
+        number_column("Original", lambda row: row[1].before),
+        number_column("Protected", lambda row: row[1].after),
+        number_column("Standard error", lambda row: row[1].error_before),
+        number_column("Relative bias", lambda row: row[1].relative_bias, _share),
+        number_column("Overlap of intervals", lambda row: row[1].overlap),
     )
-    return Table("analyses", "Your analyses on both files", columns, rows)
-
-
-def _change(value: float | None) -> str:
-    """Format a relative change; a total that was zero before has none."""
-    return "from nothing" if value is None else percent(value)
+    terms = [(analysis, term) for analysis in parts_of(summary, "swap.analyses") for term in analysis.terms]
+    return Table.of("analyses", "Your analyses on both files", terms, columns)
 
 
 def _places(summary: RunSummary) -> Table:
@@ -964,23 +933,23 @@ def release_tables(summary: RunSummary) -> list[Table]:
 
 
 def _provenance(summary: RunSummary) -> Table | None:
-    made = summary.provenance
-    if made is None:
+    provenance = summary.provenance
+    if provenance is None:
         return None
-    rows: list[tuple[str, Any]] = [("Date", made.date), ("Input", made.input)]
-    if made.input_sha256:
-        rows.append(("SHA-256 of the input", made.input_sha256))
-    rows.append(("Released file", made.released or "none"))
-    if made.released_sha256:
-        rows.append(("SHA-256 of the released file", made.released_sha256))
+    rows: list[tuple[str, Any]] = [("Date", provenance.date), ("Input", provenance.input)]
+    if provenance.input_sha256:
+        rows.append(("SHA-256 of the input", provenance.input_sha256))
+    rows.append(("Released file", provenance.released or "none"))
+    if provenance.released_sha256:
+        rows.append(("SHA-256 of the released file", provenance.released_sha256))
     recoded = "; ".join(f"{key.name}: {key.recode}" for key in summary.keys if key.recode)
-    rows += [("Recoded keys", recoded or "none"), ("Program", f"rarecell {made.version}")]
-    if made.seed is not None:
-        rows.append(("Seed", made.seed))
-    if made.run:
-        rows.append(("Run", made.run))
-    if made.by:
-        rows.append(("Run by", made.by))
+    rows += [("Recoded keys", recoded or "none"), ("Program", f"rarecell {provenance.version}")]
+    if provenance.seed is not None:
+        rows.append(("Seed", provenance.seed))
+    if provenance.run:
+        rows.append(("Run", provenance.run))
+    if provenance.by:
+        rows.append(("Run by", provenance.by))
     return Table("provenance", "Where this comes from", (text_column("What"), text_column("Value")), tuple(rows))
 
 
@@ -1033,10 +1002,6 @@ def _groups(summary: RunSummary) -> Table | None:
     return Table("groups", "Risk by group, largest share first", tuple(columns), tuple(rows), page)
 
 
-def _one_digit(value: Any) -> str:
-    return number(value, 1)
-
-
 def _concentration(summary: RunSummary) -> Table | None:
     swap = summary.swap
     after = () if swap is None or swap.released is None else swap.released.concentration
@@ -1052,8 +1017,8 @@ def _concentration(summary: RunSummary) -> Table | None:
 
 
 def _suppressed(summary: RunSummary) -> Table | None:
-    found = None if summary.swap is None else summary.swap.suppression
-    if found is None:
+    suppression = None if summary.swap is None else summary.swap.suppression
+    if suppression is None:
         return None
     columns = (text_column("Key"), Column("Values blanked"))
-    return Table("suppressed", "Values that were blanked", columns, tuple(found.by_key.items()))
+    return Table("suppressed", "Values that were blanked", columns, tuple(suppression.by_key.items()))

@@ -31,6 +31,10 @@
     }
     const stage = capital(told.stage);
     if (part("stage").textContent !== stage) part("stage").textContent = stage;
+    const answer = part("answer");
+    if (told.answer && answer.textContent !== told.answer) answer.textContent = told.answer;
+    answer.hidden = !told.answer;
+    part("enough").hidden = !told.can_end_early;
     part("fraction").value = told.fraction;
     part("left").textContent = "Time left: " + (told.left || "still measuring");
     part("seconds").textContent = `${told.seconds.toFixed(0)} seconds so far.`;

@@ -114,11 +114,11 @@ class Chart:
         return ElementTree.SubElement(self.root, tag, plain)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, role: str, *, width: float = 1.0, dash: str = "") -> None:
-        made = self._add("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=f"var(--{role})", stroke_width=width)
+        element = self._add("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=f"var(--{role})", stroke_width=width)
         if dash:
-            made.set("stroke-dasharray", dash)
+            element.set("stroke-dasharray", dash)
         elif width > 3:
-            made.set("stroke-linecap", "round")
+            element.set("stroke-linecap", "round")
 
     def bar(self, x: float, y: float, width: float, height: float, role: str) -> None:
         self._add("rect", x=x, y=y, width=width, height=max(height, 0.0), rx="2", fill=f"var(--{role})")
@@ -146,12 +146,12 @@ class Chart:
         left = {"start": x, "middle": x - room / 2, "end": x - room}[anchor]
         x += min(0.0, self.width - left - room)
         x += max(0.0, {"start": -x, "middle": room / 2 - x, "end": room - x}[anchor])
-        made = self._add("text", x=x, y=y, font_size=size, fill=f"var(--{role})")
+        element = self._add("text", x=x, y=y, font_size=size, fill=f"var(--{role})")
         if anchor != "start":
-            made.set("text-anchor", anchor)
+            element.set("text-anchor", anchor)
         if is_bold:
-            made.set("font-weight", "bold")
-        made.text = words
+            element.set("font-weight", "bold")
+        element.text = words
 
     def path(self, points: Sequence[tuple[float, float]], role: str, *, width: float = 2.0) -> None:
         steps = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -170,15 +170,15 @@ class Chart:
 
 def finished_svg(root: ElementTree.Element, *, name: str, title: str, description: str, width: float) -> str:
     """Give an ``svg`` element its title, description and natural width, and write it as text."""
-    made = ElementTree.Element("svg", dict(root.attrib))
-    made.set("role", "img")
-    made.set("aria-labelledby", f"{name}-title {name}-desc")
-    made.set("class", "picture")
-    made.set("width", f"{width:.0f}")
+    svg = ElementTree.Element("svg", dict(root.attrib))
+    svg.set("role", "img")
+    svg.set("aria-labelledby", f"{name}-title {name}-desc")
+    svg.set("class", "picture")
+    svg.set("width", f"{width:.0f}")
     for tag, words in (("title", title), ("desc", description)):
-        ElementTree.SubElement(made, tag, id=f"{name}-{tag}").text = words
-    made.extend(list(root))
-    return ElementTree.tostring(made, encoding="unicode")
+        ElementTree.SubElement(svg, tag, id=f"{name}-{tag}").text = words
+    svg.extend(list(root))
+    return ElementTree.tostring(svg, encoding="unicode")
 
 
 # ---------------------------------------------------------------------- axes and legends
@@ -189,8 +189,8 @@ def value_axis(chart: Chart, scale: Scale, title: str, *, top: float, bottom: fl
     for value in scale.ticks:
         chart.line(scale(value), top, scale(value), bottom, "line")
         chart.text(scale(value), bottom + 18, tick_label(value), role="muted", anchor="middle", size=12)
-    said = f"{title} (logarithmic axis)" if scale.is_log else title
-    chart.text((scale.start + scale.end) / 2, bottom + 38, said, role="muted", anchor="middle", size=13)
+    label = f"{title} (logarithmic axis)" if scale.is_log else title
+    chart.text((scale.start + scale.end) / 2, bottom + 38, label, role="muted", anchor="middle", size=13)
 
 
 def height_axis(chart: Chart, scale: Scale, title: str, *, left: float, right: float) -> None:

@@ -119,6 +119,10 @@ def _commands(body: str) -> Iterator[tuple[str, str, int, int]]:
         yield current[0], body[current[1] : place], current[1], place
 
 
+SOMETIMES = (LEFT_BEHIND, "First number: ", "Advice is still being computed")
+"""Words of lines that are printed if an earlier run was killed, or on a busy machine, where somebody waits long."""
+
+
 def run_command(command: str) -> str:
     """What a command prints on both outputs, its exit code in the end when that is not 0."""
     from click.testing import CliRunner
@@ -136,7 +140,9 @@ def run_command(command: str) -> str:
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         traceback.print_exception(done.exception)
     output = "\n".join(
-        _as_at_a_terminal(line.rstrip()) for line in done.output.strip("\n").splitlines() if LEFT_BEHIND not in line
+        _as_at_a_terminal(line.rstrip())
+        for line in done.output.strip("\n").splitlines()
+        if not any(words in line for words in SOMETIMES)
     )
     code = f"\n[exit code {done.exit_code}]" if done.exit_code not in (0, 1) else ""
     return f"{output}{code}\n" if output or code else ""

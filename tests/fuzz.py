@@ -1161,7 +1161,7 @@ def fuzz_folder(rng: random.Random, folder: Path) -> str:
         list(ChosenFolder.at(folder).run_folders())
         with open_run_folder(out, overwrite=rng.random() < 0.7) as run:
             run.write_text("summary.json", "{}")
-            run.write_text("run.json", RunRecord("assess", {}, {}, 0, {}, ("run.json", "summary.json")).to_json())
+            run.write_text("run.json", RunRecord("assess", {}, {}, 0, files=("run.json", "summary.json")).to_json())
             if rng.random() < 0.7:
                 run.publish()
         SavedRun.read(out)

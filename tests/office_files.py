@@ -92,7 +92,7 @@ def stata(folder: Path, n: int = 700) -> OfficeFile:
         },
         value_labels={"sexe": {1: "homme", 2: "femme"}},
     )
-    return OfficeFile(path, ("sexe", "age", "commune", "secteur"), {"numero": "id", "poids": "weight"}, {"age": "5-year bands"})
+    return OfficeFile(path, ("sexe", "age", "commune", "secteur"), {"numero": "id", "poids": "weight"}, {})
 
 
 def spss(folder: Path, n: int = 700) -> OfficeFile:
@@ -171,8 +171,8 @@ def workbook(folder: Path, n: int = 500) -> OfficeFile:
         path,
         ("Sex", "Year of birth", "District"),
         {"Patient": "id", "Diagnosis": "sensitive"},
-        {"Year of birth": "bands of 5"},
-        population=12_000,
+        {"Year of birth": "bands of 2"},
+        population=4_000,
         sheet="Data",
     )
 
@@ -197,7 +197,7 @@ def health(folder: Path, n: int = 800) -> OfficeFile:
         path,
         ("RIAGENDR", "RIDAGEYR", "RIDRETH3", "DMDMARTL"),
         {"SEQN": "id", "WTINT2YR": "weight"},
-        {"RIDAGEYR": "10-year bands"},
+        {"RIDAGEYR": "5-year bands"},
     )
 
 

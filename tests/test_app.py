@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -23,9 +24,10 @@ import pytest
 from rarecell.app.forms import assess_config, protect_config
 from rarecell.app.jobs import Job, Jobs, in_words, shares_of
 from rarecell.app.runs import FinishedRun
+from rarecell.app.worker import ReportedProgress
 from rarecell.data.describe import profile_file
 from rarecell.errors import BadInput, RarecellError
-from rarecell.progress import OpenStage, StageTree
+from rarecell.progress import OpenStage, Stage, StageTree
 from rarecell.report import write_report
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser, write_run
@@ -407,6 +409,50 @@ def test_the_time_left_follows_the_stages() -> None:
 )
 def test_times_are_said_in_words(seconds: float, said: str) -> None:
     assert in_words(seconds) == said
+
+
+class _Listening:
+    """A process that hears what it is told."""
+
+    def __init__(self) -> None:
+        self.stdin = io.StringIO()
+
+
+def test_the_progress_page_has_the_first_number_and_a_way_to_end_after_the_verdict(folder: Path) -> None:
+    jobs, process = Jobs(folder), _Listening()
+    job = _job(process=process)
+    assert job.progress_report()["answer"] == ""
+    jobs._hear(job, {"event": "answer", "sentence": "About 7 records.", "is_verdict": False})
+    jobs._hear(job, {"event": "start", "stage": Stage.JUDGEMENT})
+    assert job.progress_report()["answer"] == "About 7 records."
+    jobs.end_early(job)
+    assert process.stdin.getvalue() == "", "without a verdict there is nothing to show"
+    jobs._hear(job, {"event": "done"})
+    jobs._hear(job, {"event": "answer", "sentence": "Do not release.", "is_verdict": True})
+    jobs._hear(job, {"event": "start", "stage": Stage.ADVICE, "total": 3})
+    assert job.progress_report()["answer"] == "Do not release."
+    assert job.progress_report()["can_end_early"]
+    jobs.end_early(job)
+    assert process.stdin.getvalue() == "enough\n"
+    assert not job.progress_report()["can_end_early"]
+
+
+def test_a_line_ends_a_worker_early_and_the_end_of_its_input_stops_it() -> None:
+    progress = ReportedProgress(io.StringIO())
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as lines, os.fdopen(theirs, "w") as pen:
+        listening = threading.Thread(target=progress.listen, args=(lines,))
+        listening.start()
+        pen.write("enough\n")
+        pen.flush()
+        until = time.monotonic() + 20
+        while not progress.ends_early() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert progress.ends_early()
+        assert not progress.cancelled()
+        pen.close()
+        listening.join(20)
+        assert progress.cancelled()
 
 
 def test_a_worker_that_fails_says_why(folder: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rarecell.app.folder import ChosenFolder, OutsideFolder
-from rarecell.app.jobs import made_in_time
+from rarecell.app.jobs import in_time_limit
 from rarecell.engine import open_source, open_table
 from rarecell.engine.places import confined, existing_file
 from rarecell.errors import BadInput
@@ -270,10 +270,10 @@ def test_a_page_that_takes_too_long_is_given_up_and_the_next_is_made() -> None:
         n_given_up = 0
         for _ in range(60):
             try:
-                await made_in_time(lambda: time.sleep(30), patience=0.001)
+                await in_time_limit(lambda: time.sleep(30), seconds=0.001)
             except BadInput:
                 n_given_up += 1
-        return n_given_up, await made_in_time(lambda: "alive")
+        return n_given_up, await in_time_limit(lambda: "alive")
 
     assert asyncio.run(many()) == (60, "alive")
 
@@ -283,7 +283,7 @@ def test_what_goes_wrong_in_a_page_is_told() -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
-        asyncio.run(made_in_time(fail))
+        asyncio.run(in_time_limit(fail))
 
 
 # ---------------------------------------------------------------------- many columns, rare values

@@ -16,7 +16,7 @@ import pytest
 import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.run.folder import LONGEST_NOTE, delete_run, write_note
-from rarecell.run.saved import ListedFamily, RecordList, SavedRun, Wanted
+from rarecell.run.saved import ListedFamily, RecordChoice, RecordList, SavedRun
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary
 from tests.test_app import RUN_TOML
@@ -69,7 +69,7 @@ def test_records_stand_beside_what_became_of_them(house: Path) -> None:
     listed = RecordList(run.place, run.config)
     original = pa.csv.read_csv(house / "people.csv").to_pydict()
     released = pa.csv.read_csv(house / "done" / "protected.csv").to_pydict()
-    records = listed.records(listed.rows(Wanted(sort="record")))
+    records = listed.records(listed.rows(RecordChoice(sort="record")))
     assert len(records) == 300
     for record in records:
         for value in record.values:
@@ -80,7 +80,7 @@ def test_records_stand_beside_what_became_of_them(house: Path) -> None:
                 assert value.column in moved
             elif value.column != "age":
                 assert value.how == "same"
-    swapped = listed.records(listed.rows(Wanted(state="swapped", sort="distance")))
+    swapped = listed.records(listed.rows(RecordChoice(state="swapped", sort="distance")))
     assert len(swapped) >= 20
     far = [record.distance for record in swapped]
     assert far == sorted(far, reverse=True)  # type: ignore[type-var]
@@ -97,14 +97,14 @@ def test_a_key_with_commas_and_quotes_in_its_name_stays_one_key(finished: Path, 
     listed = RecordList(tmp_path / "done", SavedRun.read(tmp_path / "done").config)
     assert any(odd in keys for _, keys, _ in listed.swapped.values())
     assert all(keys <= set(options["keys"]) for _, keys, _ in listed.swapped.values())
-    moved = [value for record in listed.records(listed.rows(Wanted(state="swapped"))) for value in record.values]
+    moved = [value for record in listed.records(listed.rows(RecordChoice(state="swapped"))) for value in record.values]
     assert {value.how for value in moved if value.original != value.released} == {"swapped"}
 
 
 def test_records_of_a_formal_release_are_listed(finished: Path, tmp_path: Path) -> None:
     rc.protect(finished / "people.csv", formal={"rate": 0.2}, out=tmp_path / "done", **OPTIONS)  # type: ignore[arg-type]
     listed = RecordList(tmp_path / "done", SavedRun.read(tmp_path / "done").config)
-    moved = listed.records(listed.rows(Wanted(state="swapped", sort="distance")))
+    moved = listed.records(listed.rows(RecordChoice(state="swapped", sort="distance")))
     assert moved
     assert all(record.distance is None for record in moved)
     changed = {record.record: {value.column for value in record.values if value.original != value.released} for record in moved}
@@ -114,19 +114,19 @@ def test_records_of_a_formal_release_are_listed(finished: Path, tmp_path: Path) 
 def test_records_are_filtered_and_sorted(house: Path) -> None:
     run = SavedRun.read(house / "done")
     listed = RecordList(run.place, run.config)
-    rows = listed.rows(Wanted(state="risky", above=0.1))
+    rows = listed.rows(RecordChoice(state="risky", above=0.1))
     assert (listed.risk[rows] >= 0.1).all()
     assert (np.diff(listed.risk[rows]) <= 0).all()
     assert len(rows) == run.summary.risk.records_above_threshold
-    assert len(listed.rows(Wanted(state="unique"))) == run.summary.risk.sample_uniques
+    assert len(listed.rows(RecordChoice(state="unique"))) == run.summary.risk.sample_uniques
     women = pa.csv.read_csv(house / "people.csv")["sex"].to_pylist()
-    assert listed.rows(Wanted(column="sex", value="f", sort="record")).tolist() == [
+    assert listed.rows(RecordChoice(column="sex", value="f", sort="record")).tolist() == [
         k for k, sex in enumerate(women) if sex == "f"
     ]
     with pytest.raises(BadInput, match="no column 'nothing'"):
-        listed.rows(Wanted(column="nothing", value="1"))
+        listed.rows(RecordChoice(column="nothing", value="1"))
     with pytest.raises(BadInput, match="sorted by"):
-        Wanted(sort="name")
+        RecordChoice(sort="name")
 
 
 def test_the_page_of_records(browser: Browser) -> None:

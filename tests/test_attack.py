@@ -156,8 +156,11 @@ def test_protection_with_a_register_counts_as_an_attack_does(wish: dict[str, obj
     swap = done.summary.swap
     assert swap is not None
     for told, counted in zip(swap.intruders, attacked.summary.intruders, strict=True):
-        for name in ("name", "before", "after", "swapped", "interval_after"):
-            assert getattr(told, name) == pytest.approx(getattr(counted, name)), (told.name, name)
+        assert told.name == counted.name
+        for name in ("before", "after", "swapped", "interval_after"):
+            # Who gave values to whom is known to the plan; whoever compares two files guesses it.
+            error = 0.25 if told.name == "shadow" else 1e-6
+            assert getattr(told, name) == pytest.approx(getattr(counted, name), rel=error), (told.name, name)
         assert (told.estimated_after is None) == (told.name == "participant")
     nearest = swap.intruders[1]
     assert swap.risk_before.expected_correct_matches == pytest.approx(nearest.before)

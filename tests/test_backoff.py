@@ -15,7 +15,7 @@ from rarecell.intruder.residual_risk import risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Tally
-from rarecell.model.drawing import log_beta_draws
+from rarecell.model.random_draws import log_beta_draws
 from rarecell.swap.target import risk_after_pairs
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,10 +14,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from rarecell.cli import bar
 from rarecell.cli.bar import ProgressLine, line_of
 from rarecell.cli.commands import main
 from rarecell.machine import system
-from rarecell.progress import StageTree
+from rarecell.progress import Stage, StageTree
+from rarecell.report.tables import timings_table
 
 
 def stages(*, done: float, seconds: float) -> StageTree:
@@ -112,9 +116,89 @@ def test_timings_are_those_of_the_outer_stages() -> None:
             line.start("a step inside")
             line.done()
             line.done()
-    names, seconds, processor = zip(*line.timings(), strict=True)
-    assert names == ("reading and counting", "searching for the model")
-    assert all(spent >= 0.0 for spent in (*seconds, *processor))
+    seconds, processor = line.timings()
+    assert list(seconds) == list(processor) == ["reading", "models"]
+    assert all(spent >= 0.0 for spent in (*seconds.values(), *processor.values()))
+    rows = timings_table(seconds, processor).rows
+    assert [row[0] for row in rows] == ["reading and counting", "fitting the model", "all stages"]
+    assert rows[-1][1] == pytest.approx(sum(seconds.values()))
+
+
+def told(line: ProgressLine, stream: io.StringIO, words: str) -> bool:
+    """Whether the line prints these words before long."""
+    deadline = time.monotonic() + 20
+    while words not in stream.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return words in stream.getvalue()
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_what_is_known_is_printed_to_whoever_still_waits(is_shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bar, "_WAITED", 0.1)
+    monkeypatch.setattr(bar, "_WAITED_IN_A_LOG", 0.1)
+    stream = io.StringIO()
+    with ProgressLine(stream, is_shown=is_shown) as line:
+        line.start(Stage.JUDGEMENT)
+        line.answer("About 7 records.")
+        assert not line.end_early(), "without a verdict there is nothing to keep"
+        assert told(line, stream, "About 7 records.")
+        line.done()
+        line.answer("Do not release.", is_verdict=True)
+        assert told(line, stream, "Do not release.")
+        assert not line.end_early(), "advice has not begun"
+        line.start(Stage.ADVICE)
+        assert not line.ends_early()
+        assert line.end_early()
+        assert line.ends_early()
+        assert not line.cancelled()
+        assert not line.end_early(), "the second time asks for more"
+
+
+def test_a_quick_run_prints_its_answers_once() -> None:
+    stream = io.StringIO()
+    with ProgressLine(stream, is_shown=False) as line:
+        line.answer("About 7 records.")
+    with ProgressLine(stream, is_shown=False, is_quiet=True) as line:
+        line.answer("About 7 records.")
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.skipif(system.IS_WINDOWS, reason="Windows sends no such signal")
+def test_an_interrupt_after_the_verdict_keeps_the_results(tmp_path: Path) -> None:
+    people = "age,sex,job\n" + "\n".join(f"{20 + row % 40},{row % 2},{row * row % 13}" for row in range(400)) + "\n"
+    (tmp_path / "people.csv").write_text(people, encoding="utf-8")
+    words = ["assess", "people.csv", "--keys", "age,sex,job", "--population", "4000", "--out", "run"]
+    # What each key costs is not known before somebody interrupts.
+    script = f"""
+import time
+from rarecell.cli import bar, main
+from rarecell.progress import checkpoint
+from rarecell.run import assess
+bar._PAUSE = bar._WAITED_IN_A_LOG = 0.05
+def key_costs(*_, progress, **__):
+    while True:
+        checkpoint(progress, "What each key costs")
+        time.sleep(0.01)
+assess.key_costs = key_costs
+main({words!r})
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    heard = ""
+    for line in process.stderr:
+        heard += line
+        if "Ctrl-C ends here" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    printed, rest = process.communicate(timeout=120)
+    assert process.returncode == 0, heard + rest
+    assert "Ending without the rest" in rest
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["risk"]["key_costs"] == []
+    assert any("what each key costs" in note for note in summary["notes"])
+    assert "could be recognised" in printed
 
 
 def test_a_run_says_how_long_it_took_and_what_it_held(tmp_path: Path) -> None:

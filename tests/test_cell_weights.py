@@ -84,7 +84,7 @@ def test_left_out_means_follow_the_definition(table: rc.ContingencyTable, seed: 
     vertices = rng.permutation(table.n_vertices)[:2].tolist()
     ratio = np.exp(rng.standard_normal(table.n_cells))
     chain = tuple(cell_weights._Step(v, strength) for v in vertices)
-    rows = cell_weights.Rows(table, table.cells, table.counts)
+    rows = cell_weights.CountedRows(table, table.cells, table.counts)
     for is_left_out in (False, True):
         found = cell_weights._followed(rows, table.counts.astype(float), ratio, chain, is_left_out=is_left_out)
         expected = [naive.factor(table, ratio, vertices, strength, cell, is_left_out) for cell in range(table.n_cells)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rarecell.outcome.summary import KeyCostSummary, RunSummary
 from rarecell.outcome.words import power_of_ten
 from rarecell.report import charts
-from rarecell.report.drawing import WIDTH, Scale
+from rarecell.report.svg import WIDTH, Scale
 from tests.summaries import demo_summary, protected_summary
 
 RISK = demo_summary()["risk"]

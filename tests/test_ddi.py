@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 import rarecell as rc
-from rarecell.outcome.handover import HandedColumn, Handover
+from rarecell.outcome.release import HandedColumn, Handover
 from rarecell.report.handover import NAMESPACE, codebook_xml
 from rarecell.run.handover import handover
 from tests.whole_files import FILES

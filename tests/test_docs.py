@@ -18,7 +18,7 @@ import pytest
 
 import rarecell
 from rarecell import datasets
-from rarecell.report.meaning import meanings
+from rarecell.report.table import meanings
 from tests.documentation import DOCS, ROOT, SEQUENCES, SPARK, examples, run_sequence
 
 

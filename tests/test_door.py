@@ -213,7 +213,7 @@ def test_fewer_records_than_asked_for_are_explained(people: pd.DataFrame) -> Non
 
 def test_nothing_to_protect_is_said(people: pd.DataFrame) -> None:
     done = rc.protect(people, keys=["sex", "region"], population=20_000, risk_above=0.9)
-    assert "No record met the choice" in str(done)
+    assert "No record is risky enough" in str(done)
 
 
 def test_records_without_a_household_are_not_one_large_household(people: pd.DataFrame) -> None:

@@ -37,6 +37,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
 from rarecell.engine.places import connection_string, without_password
+from rarecell.engine.source import numbers_of
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -186,7 +187,7 @@ def test_key_and_value_pairs_and_sockets_are_taken(server: Server) -> None:
     by_socket = f"postgresql:///postgres?host={str(server.folder).replace('/', '%2F')}&port={server.port}&user=owner"
     by_pairs = f"postgres:host='{server.folder}' port={server.port} user=owner dbname=postgres"
     for address in (by_socket, by_pairs):
-        assert open_source(address, sql="SELECT count(*) AS n FROM persons").numbers("n").tolist() == [9809]
+        assert numbers_of(open_source(address, sql="SELECT count(*) AS n FROM persons"), "n").tolist() == [9809]
 
 
 # ---------------------------------------------------------------------- types
@@ -431,19 +432,19 @@ def test_passwords_are_taken_from_where_libpq_keeps_them(server: Server, tmp_pat
     query = "SELECT count(*) AS n FROM persons"
     with monkeypatch.context() as patch:
         patch.setenv("PGPASSWORD", PASSWORD)
-        assert open_source(address, sql=query).numbers("n").tolist() == [9809]
+        assert numbers_of(open_source(address, sql=query), "n").tolist() == [9809]
     with monkeypatch.context() as patch:
         passwords = tmp_path / "pgpass"
         passwords.write_text("127.0.0.1:*:*:reader:{}\n".format(PASSWORD.replace(":", "\\:")))
         passwords.chmod(0o600)
         patch.setenv("PGPASSFILE", str(passwords))
-        assert open_source(address, sql=query).numbers("n").tolist() == [9809]
+        assert numbers_of(open_source(address, sql=query), "n").tolist() == [9809]
     with monkeypatch.context() as patch:
         services = tmp_path / "services"
         given = {"host": "127.0.0.1", "port": server.port, "user": "reader", "password": PASSWORD, "dbname": "postgres"}
         services.write_text("[census]\n" + "".join(f"{name}={value}\n" for name, value in given.items()))
         patch.setenv("PGSERVICEFILE", str(services))
-        assert open_source("postgres:service=census", sql=query).numbers("n").tolist() == [9809]
+        assert numbers_of(open_source("postgres:service=census", sql=query), "n").tolist() == [9809]
 
 
 @pytest.mark.parametrize(

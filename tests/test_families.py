@@ -11,12 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv
 
 import rarecell as rc
 from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
+from rarecell.outcome.decision import _coarser
+from rarecell.report.first_page import first_page
 from rarecell.risk.families import looks_like_households, why_incomplete
+from rarecell.run import households
 from rarecell.table.contingency import Categories
 from rarecell.table.household_rows import LARGEST_FAMILY, NOBODY, SIZE, Members, find_layout
 from tests.naive import families as naive
@@ -380,6 +384,18 @@ def test_a_column_that_looks_like_a_household_is_asked_about(homes: tuple[pa.Tab
     assert rc.assess(sample, **options).undeclared is None
 
 
+def test_a_large_file_is_asked_about_by_its_first_records(homes: tuple[pa.Table, pa.Table], tmp_path, monkeypatch) -> None:
+    population, sample = homes
+    home = sample["home"].to_numpy()
+    together = sample.take(np.argsort(home, kind="stable"))
+    together = together.append_column("region", pa.array(np.sort(home) % 5))
+    csv.write_csv(together, tmp_path / "homes.csv")
+    monkeypatch.setattr(households, "MOST_RECORDS_SEARCHED", 500)
+    monkeypatch.setattr(households, "FIRST_RECORDS", 400)
+    options = {"keys": ["relation", "age", "sex"], "population": len(population)}
+    assert rc.assess(str(tmp_path / "homes.csv"), **options).undeclared == "home"
+
+
 def test_ordinary_columns_do_not_look_like_households() -> None:
     rng = np.random.default_rng(0)
     n = 600
@@ -407,3 +423,19 @@ def test_labelled_codes_of_keys_are_grouped_with_their_families(tmp_path: Path) 
     sexes = {group.level: group.expected_recognised for group in found.summary.groups if group.key == "HL4"}
     assert set(sexes) == {"Male (1)", "Female (2)"}
     assert all(n is not None for n in sexes.values())
+
+
+def test_headline_table_and_advice_tell_of_families_alike(tmp_path: Path) -> None:
+    office = spss(tmp_path)
+    keys, recode = ["HL4", "HL6", "ED5A"], {"HL6": "edges 15 25 45 65"}
+    found = rc.assess(office.path, keys=keys, household="HH1,HH2", weight="hhweight", recode=recode, profile="scientific", seed=1)
+    families = found.summary.risk.known_families
+    assert families is not None
+    assert families.expected_records > 20
+    page = first_page(found.summary)
+    now = {str(row[0]): row[2] for row in page.numbers.rows}
+    assert now["Records that could be recognised"] == f"{families.expected_records:.0f}"
+    assert float(str(now["Highest risk of a record"])) == pytest.approx(found.summary.highest_risk, abs=0.005)
+    assert f"{families.expected_records:.0f} records could be recognised, none of them" in found.summary.risk.verdict
+    remedy = _coarser(found.summary, ".")
+    assert "--unlink" in remedy.command, "no coarser key helps where nobody is found without the family"

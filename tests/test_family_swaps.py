@@ -16,14 +16,15 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
-from rarecell.intruder.household import FAR, guessed_pairs, household_distances, household_links, household_release
+from rarecell.intruder.household import guessed_pairs, household_distances, household_links, household_release
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
 from rarecell.run.config import RunConfig
-from rarecell.run.households import consistent_pairs, links_after, put_together, reporting_register
+from rarecell.run.households import FileRules, consistent_pairs, links_after, put_together, reporting_register
 from rarecell.run.plan import command_for
 from rarecell.swap.families import FamilyPlan
 from rarecell.swap.plan import plan_task
+from rarecell.table.distance import OUTWEIGHS_ALL
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
 from tests.naive import families as naive
@@ -76,11 +77,11 @@ def test_households_exchange_values_and_keep_their_rules(sample: pa.Table, done:
         parents = [a for r, a in zip(relation, age, strict=True) if r != "child"]
         assert all(min(parents) > a for r, a in zip(relation, age, strict=True) if r == "child")
     rules = HouseholdRules.of(done.assessment.families.rows, done.assessment.data.column_codes(KEYS)[0])
-    assert {(rules.keys[r.key].key, rules.keys[r.key].labels[r.level]) for r in rules.once} == {
+    assert {(rules.keys[r.key].key, rules.keys[r.key].labels[r.level]) for r in rules.members.once} == {
         ("relation", "head"),
         ("relation", "spouse"),
     }
-    assert rules.older
+    assert rules.members.older
     assert [rules.keys[k].key for k in rules.shared] == ["region"]
 
 
@@ -122,7 +123,7 @@ def test_links_are_those_of_brute_force(sample: pa.Table, done: rc.run.results.P
         for c in people.categories
     ]
     size = list(people.keys).index(SIZE)
-    scale[size] = FAR
+    scale[size] = OUTWEIGHS_ALL
     for k in range(0, len(seen.rows), 7):
         expected = naive.nearest_household(seen.released[k].tolist(), seen.true[k].tolist(), everybody, size, scale)
         assert found.link[k] == pytest.approx(expected)
@@ -311,9 +312,23 @@ def test_a_plan_judges_households_and_its_commands_give_what_it_says(
     links = max(household["after"], swap["risk_after"]["expected_correct_matches"])
     assert links == pytest.approx(point.correct_links, rel=1e-4)
     assert point.is_met == (links <= 8.0)
+    assert found.refused == ()
     unlinked = next(p for p in found.looked_at if p.way == "unlink")
     assert "--unlink" in command_for(unlinked, found.target, config)
     assert "without the household number" in str(unlinked)
+
+
+def test_a_plan_says_which_ways_would_be_refused(sample: pa.Table, population: pa.Table) -> None:
+    # All members of a household have the same rent, so that it puts them together again.
+    small = sample.filter(pa.array(sample["home"].to_numpy() % 3 == 0)).drop_columns(["pay"])
+    small = small.append_column("rent", pa.array(0.37 * small["home"].to_numpy()))
+    found = rc.plan(small, keys=KEYS, population=len(population), household="home", seed=5, max_correct_links=8.0, candidates=4)
+    # It also tells the region, so that a recoding of it is refused in other ways.
+    unlinked = [way for way in found.refused if way.way == "unlink"]
+    assert unlinked
+    assert all("rent" in way.reason for way in found.refused)
+    assert "without the household number: refused." in str(unlinked[0])
+    assert all(point.way != "unlink" for point in found.looked_at)
 
 
 # ---------------------------------------------------------------------- without the number
@@ -362,7 +377,7 @@ def test_rings_that_break_a_rule_are_undone_as_a_whole(done: rc.run.results.Prot
     rules = HouseholdRules.of(families.rows, codes)
     rows = np.flatnonzero(found.table.counts[found.table.cell_of_record] <= 2)
     plan = plan_task(replace(done.plan.task, rings=True, decoys=0.5), rows[:200])
-    kept = consistent_pairs(families.rows, codes, rules, plan)
+    kept = consistent_pairs(codes, FileRules(families.rows, rules, ()), plan)
     part = plan.subset(kept)
     assert len(part) == kept.sum()
     after = codes.copy()

@@ -68,11 +68,12 @@ def visible(folder: Path) -> set[str]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file by its name; of the run record, what does not depend on the clock."""
+    """Every file by its name; of the run record, what does not depend on the clock and the machine."""
     found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     if "run.json" in found:
         record = json.loads(found["run.json"])
-        record["seconds"] = {}
+        for measured in ("seconds", "processor_seconds", "peak_memory"):
+            del record[measured]
         found["run.json"] = json.dumps(record).encode()
     return found
 
@@ -145,7 +146,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
                 old.write_text(name, "old")
             light_report(old.stage)
             files = (*old.names, audit.RECORD)
-            old.write_text(audit.RECORD, audit.RunRecord("protect", {}, {}, 0, {}, files).to_json())
+            old.write_text(audit.RECORD, audit.RunRecord("protect", {}, {}, 0, files=files).to_json())
             old.publish()
 
     def check(out: Path, *, was_there: dict[str, bytes]) -> None:
@@ -428,7 +429,7 @@ def test_overwriting_leaves_nothing_of_the_run_before(tmp_path: Path) -> None:
 def put_run(out: Path, write: Callable[[audit.RunFolder], None]) -> None:
     with audit.open_run_folder(out, overwrite=True) as folder:
         write(folder)
-        record = audit.RunRecord("assess", {}, {}, 0, {}, (*folder.names, audit.RECORD))
+        record = audit.RunRecord("assess", {}, {}, 0, files=(*folder.names, audit.RECORD))
         folder.write_text(audit.RECORD, record.to_json())
         folder.publish()
 

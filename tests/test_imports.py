@@ -161,11 +161,10 @@ IMPORTED_LATE = {
     "engine/sql/source.py": "a source loads its own engine only",
     "machine/compiled_code.py": "numba is told of its cache before it is loaded",
     "machine/system.py": "part of what help loads",
-    "outcome/showing.py": "the package shows itself",
+    "outcome/plain.py": "a result shows itself by the package, in the library of its user",
     "report/__init__.py": "tables and pictures are loaded when a report is written",
     "run/config.py": "part of what help loads",
-    "run/results.py": "results save and show themselves by modules that read results",
-    "run/saved.py": "results save and show themselves by modules that read results",
+    "run/results.py": "results save themselves by modules that read results",
     "table/contingency.py": "structural zeros are read by the module that makes tables of them",
 }
 """Where functions import parts of the package or required packages, and why they cannot at the top of the module."""

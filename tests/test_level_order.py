@@ -11,7 +11,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput
-from rarecell.table.level_order import is_in_question, order_test, unordered_note, with_meant_orders
+from rarecell.table.level_order import OrderTest, counts_by_others, is_in_question, order_notes, order_test, with_meant_orders
 from tests.reference import census_table
 from tests.strategies import categories
 
@@ -25,11 +25,38 @@ def table_with(order: np.ndarray, seed: int = 0) -> rc.ContingencyTable:
     return rc.ContingencyTable.from_codes(codes, categories([len(order), 8, 3]))
 
 
+def order_of(table: rc.ContingencyTable, n_orders: int) -> OrderTest:
+    return order_test(table.categories[0], counts_by_others(table, 0), n_orders=n_orders)
+
+
 def test_an_order_that_means_something_is_found() -> None:
-    assert order_test(table_with(np.arange(9)), 0).is_ordered
-    shuffled = order_test(table_with(np.random.default_rng(3).permutation(9)), 0)
+    assert order_of(table_with(np.arange(9)), 999).is_ordered
+    shuffled = order_of(table_with(np.random.default_rng(3).permutation(9)), 999)
     assert not shuffled.is_ordered
-    assert unordered_note([shuffled]) != []
+
+
+def test_what_is_guessed_about_numbers_is_said() -> None:
+    table = table_with(np.random.default_rng(3).permutation(9))
+    names = [c.key for c in table.categories]
+    found, tests = with_meant_orders(table)
+    notes = order_notes(found, tests)
+    assert len(notes) == 3
+    assert f"'{names[0]}' are taken as names" in notes[0]
+    # The second key was tested and is ordered, the third has too few levels to tell; both are guesses.
+    assert f"'{names[1]}' are taken as ordered: neighbouring values are alike" in notes[1]
+    assert f"'{names[2]}' are taken as ordered, because they are whole numbers" in notes[2]
+    assert f'"{names[2]}=unordered"' in notes[2]
+    assert order_notes(*with_meant_orders(table, declared=frozenset(names)), declared=frozenset(names)) == []
+
+
+def test_a_run_says_that_codes_of_states_were_taken_as_ordered() -> None:
+    rng = np.random.default_rng(0)
+    frame = {"state": rng.integers(1, 57, 400).tolist(), "sex": rng.choice(["f", "m"], 400).tolist()}
+    wish = {"keys": ["state", "sex"], "population": 9_000, "model": "independence"}
+    notes = rc.assess(pa.table(frame), **wish).summary.notes
+    assert any("'state' are taken as ordered, because they are whole numbers" in note for note in notes)
+    said = rc.assess(pa.table(frame), recode={"state": "unordered"}, **wish).summary
+    assert not any("taken as ordered" in note for note in said.notes)
 
 
 @pytest.mark.parametrize("key", [0, 1])
@@ -46,12 +73,12 @@ def test_distances_come_from_the_counts_of_each_pair_of_levels(key: int) -> None
 
     rng = np.random.default_rng(7)
     n_shorter = sum(length(rng.permutation(5).tolist()) <= length([0, 1, 2, 3, 4]) + 1e-12 for _ in range(99))
-    assert order_test(table, key, n_orders=99, seed=7).p_value == (1 + n_shorter) / 100
+    assert order_test(table.categories[key], counts_by_others(table, key), n_orders=99, seed=7).p_value == (1 + n_shorter) / 100
 
 
 def test_numbers_without_meaning_pass_for_ordered_in_one_of_fifty() -> None:
     rng = np.random.default_rng(1)
-    found = [order_test(table_with(rng.permutation(8), seed), 0, n_orders=199).is_ordered for seed in range(60)]
+    found = [order_of(table_with(rng.permutation(8), seed), n_orders=199).is_ordered for seed in range(60)]
     assert sum(found) <= 5
 
 
@@ -64,7 +91,7 @@ def test_the_codes_of_the_census_sample() -> None:
     assert table.categories[2].is_ordered
     assert not table.categories[0].is_ordered
     assert "age" not in ordered
-    kept, none = with_meant_orders(census_table(), told=frozenset(census_table().keys))
+    kept, none = with_meant_orders(census_table(), declared=frozenset(census_table().keys))
     assert none == ()
     assert all(c.is_ordered for c in kept.categories)
 

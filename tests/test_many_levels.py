@@ -17,7 +17,7 @@ from rarecell.data.recoding_text import boundaries, words_for
 from rarecell.intruder.register import Persons
 from rarecell.search import select_model
 from rarecell.table.categories import Categories
-from rarecell.table.coarsening import _after, key_coarsenings
+from rarecell.table.coarsening import groups_after, key_coarsenings
 from rarecell.table.distance import by_rank
 from rarecell.table.uniqueness import IdentifyingKey
 
@@ -59,7 +59,7 @@ def test_merges_by_a_tree_are_those_of_the_slow_twin(n_levels: int, n_columns: i
         for kept, gone in expected[: n_levels - n_groups]:
             group[group == gone] = kept
         assert np.array_equal(
-            _after(np.array(expected, dtype=np.int64).reshape(-1, 2), n_groups), np.unique(group, return_inverse=True)[1]
+            groups_after(np.array(expected, dtype=np.int64).reshape(-1, 2), n_groups), np.unique(group, return_inverse=True)[1]
         )
 
 

@@ -9,8 +9,8 @@ import pytest
 import rarecell as rc
 from rarecell import datasets
 from rarecell.report import render_report
-from rarecell.report.meaning import meanings, meanings_of
 from rarecell.report.sentences import GLOSSARY
+from rarecell.report.table import meanings, meanings_of
 
 
 def test_a_line_of_the_reference_becomes_a_sentence() -> None:

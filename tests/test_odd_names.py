@@ -125,3 +125,17 @@ def test_what_is_written_has_the_names_and_levels_that_came(
     wanted = {name: [("" if value is None else str(value)) for value in reference.frame[name].to_pylist()] for name in columns}
     assert {name: ["" if value is None else str(value) for value in values] for name, values in columns.items()} == wanted
     assert all(name in (tmp_path / "run" / "run.toml").read_text(encoding="utf-8") for name in ("DROP TABLE", "a tab"))
+
+
+def test_the_same_names_and_levels_on_spark(spark: Any, reference: rc.Protection, tmp_path: Path) -> None:
+    """Also names that Spark itself reads as paths and quotes."""
+    odd = {AGE: "a.b `c`", TRADE: TRADE, TOWN: TOWN, "pay": "pay"}
+    people = pandas.DataFrame({odd[name]: PEOPLE[name].to_pylist() for name in PEOPLE.column_names}).assign(number=range(N))
+    options = {**OPTIONS, "keys": [odd[key] for key in OPTIONS["keys"]]}
+    done = rc.protect(spark.createDataFrame(people), id="number", out=tmp_path / "run", **options)
+    assert done.assessment.table.counts.tolist() == reference.assessment.table.counts.tolist()
+    assert done.assessment.table.cells.tolist() == reference.assessment.table.cells.tolist()
+    assert len(done.plan) == len(reference.plan)
+    written = spark.read.parquet(str(tmp_path / "run" / "protected.parquet")).toPandas().sort_values("number")
+    for name, given in odd.items():
+        assert [value or None for value in written[given]] == [value or None for value in reference.frame[name].to_pylist()]

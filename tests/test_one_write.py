@@ -25,7 +25,7 @@ from rarecell.engine import open_source
 from rarecell.engine.changes import Blanks, Changes, WrittenLevels
 from rarecell.engine.columnar import write as columnar
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.source import Source
+from rarecell.engine.source import Source, levels_of
 from rarecell.errors import BadInput, UnknownColumns
 from tests.naive.writing import changed_records
 
@@ -178,7 +178,7 @@ def changes_for(source: Source, drawn: dict[str, Any]) -> Changes:
     exchanged = source.take(np.array(drawn["partners"], dtype=np.int64), ["age", "region"]) if drawn["rows"] else {}
     recodes = {}
     for name in drawn["recodes"]:
-        values = sorted(set(source.levels([name])[name][0].to_pylist()), key=str)
+        values = sorted(set(levels_of(source, [name])[name][0].to_pylist()), key=str)
         # The first two values form a group, the third is declared missing, the others stay.
         meanings = [int(float(value)) if name == "age" else value for value in values]
         levels = ("group", *map(str, meanings[3:]))

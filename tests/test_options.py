@@ -26,7 +26,6 @@ from rarecell.run.options import (
     Count,
     Group,
     Intruder,
-    Kind,
     Names,
     Number,
     NumberOrNumbers,
@@ -38,6 +37,7 @@ from rarecell.run.options import (
     Switch,
     TomlTable,
     TomlTables,
+    ValueKind,
     Word,
     options_of,
 )
@@ -63,7 +63,7 @@ OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
 UNDER_CONDITIONS = {
     *("input", "keys", "population", "strata", "populations", "weight", "sql", "spark_table", "scenario", "household", "similar"),
     "key_error",
-    *("l_diversity", "t_closeness", "max_guess_gain"),
+    *("l_diversity", "t_closeness", "max_guess_gain", "rake"),
     *(
         "records",
         "risk_above",
@@ -77,7 +77,7 @@ UNDER_CONDITIONS = {
 """Options that depend on others, each tried by itself below."""
 
 
-def values(kind: Kind) -> st.SearchStrategy[Any]:
+def values(kind: ValueKind) -> st.SearchStrategy[Any]:
     """Values of a kind, as a field holds them."""
     if isinstance(kind, Word):
         return st.sampled_from(list(kind.shown))
@@ -130,6 +130,9 @@ def configs(draw: st.DrawFn) -> RunConfig:
             option for option in options_of(ProtectConfig) if option.name in ("l_diversity", "t_closeness", "max_guess_gain")
         ]
         protect = replace(protect, **{option.name: draw(value_of(option)) for option in limits})
+    if protect is not None and not protect.formal and draw(st.booleans()):
+        # No treated column has this name.
+        run["weight"], protect = "a-weight", replace(protect, rake=True)
     return RunConfig(input=draw(NAMES), keys=keys, population=draw(st.integers(1, 10**12)), protect=protect, **run)
 
 
@@ -167,6 +170,8 @@ def test_an_option_by_itself_survives_both(name: str, data: st.DataObject) -> No
     option = next(option for owner in (RunConfig, ProtectConfig) for option in options_of(owner) if option.name == name)
     value = data.draw(value_of(option))
     config = RunConfig(input="a.csv", keys=("a",), population=10, geography="b", sensitive=("c",), protect=ProtectConfig())
+    if name == "rake":
+        config = replace(config, weight="d")
     is_of_run = any(option.name == name for option in options_of(RunConfig))
     config = replace(config, **{name: value}) if is_of_run else replace(config, protect=ProtectConfig(**{name: value}))
     assert RunConfig.from_toml(config.to_toml()) == config

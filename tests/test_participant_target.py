@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 import rarecell as rc
 from rarecell import datasets
-from rarecell._kernels.assignment import assign
+from rarecell._kernels.matching import assign
 from rarecell.errors import BadInput
 from rarecell.intruder.assignment import assignment_links
 from rarecell.intruder.participant import participant_links, tried_participants

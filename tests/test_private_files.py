@@ -63,7 +63,7 @@ def test_a_signal_that_asks_to_end_is_heard_and_then_handled_as_before(number: i
     # Whoever starts the tests in the background has SIGINT ignored, and what is ignored stays ignored.
     of_the_tests = signal.signal(number, theirs)
     try:
-        with when_asked_to_end(lambda: heard.append(number)):
+        with when_asked_to_end(heard.append):
             os.kill(os.getpid(), number)
             deadline = time.monotonic() + 5
             while not heard and time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def test_a_signal_that_asks_to_end_is_heard_and_then_handled_as_before(number: i
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with when_asked_to_end(lambda: pytest.fail("nohup was not honoured")):
+        with when_asked_to_end(lambda _: pytest.fail("nohup was not honoured")):
             os.kill(os.getpid(), signal.SIGHUP)
             time.sleep(0.05)
     finally:

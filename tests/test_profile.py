@@ -46,6 +46,22 @@ def test_a_safe_file_is_released_by_every_profile() -> None:
         assert verdict_of(safe(), name) == (RELEASE, [])
 
 
+ILLNESS = {
+    "column": "illness",
+    "groups": 40,
+    "records": 1000,
+    "l_diversity": 1,
+    "entropy_l_diversity": 1.0,
+    "t_closeness": 0.4,
+    "distance": "nominal",
+    "right_from_groups": 700,
+    "right_from_file": 600,
+    "homogeneous_groups": 2,
+    "records_in_homogeneous_groups": 5,
+    "records_alone": 0,
+}
+
+
 @pytest.mark.parametrize(
     ("risk", "limits", "verdict", "limit"),
     [
@@ -61,6 +77,13 @@ def test_a_safe_file_is_released_by_every_profile() -> None:
         ({"reliability": {"light": "amber"}}, {"worst_light": "green"}, DO_NOT_RELEASE, "worst_light"),
         ({"reliability": {"light": "red"}}, {}, DO_NOT_RELEASE, "worst_light"),
         ({}, {"least_k": 2}, DO_NOT_RELEASE, "least_k"),
+        ({"attributes": [ILLNESS]}, {"least_l_diversity": 2}, DO_NOT_RELEASE, "least_l_diversity"),
+        ({"attributes": [ILLNESS]}, {"max_t_closeness": 0.39}, DO_NOT_RELEASE, "max_t_closeness"),
+        ({"attributes": [ILLNESS]}, {"max_t_closeness": 0.4}, RELEASE, None),
+        ({"attributes": [ILLNESS]}, {"max_guess_gain": 0.09}, DO_NOT_RELEASE, "max_guess_gain"),
+        ({"attributes": [ILLNESS]}, {"max_guess_gain": 0.1}, RELEASE, None),
+        ({"attributes": [ILLNESS | {"records": 0, "l_diversity": 0}]}, {"least_l_diversity": 2}, RELEASE, None),
+        ({"attributes": []}, {"least_l_diversity": 2}, LOOK, "least_l_diversity"),
     ],
 )
 def test_each_limit_refuses_what_is_beyond_it_and_nothing_else(
@@ -192,3 +215,73 @@ def test_the_profile_of_a_run_judges_what_it_releases() -> None:
         assert summary.release is not None
         assert summary.release.profile is not None
         assert (summary.release.profile.name, summary.release.profile.is_default) == ("public", False)
+
+
+# What a run was asked to reach is judged with it, whatever the profile.
+
+PEOPLE = {"age": list(range(40)) * 5, "sex": ["f", "m"] * 100, "ill": ["no", "no", "no", "yes"] * 50}
+ALONE = [place // 2 for place in range(200)]
+SMALL = {"population": 1_000, "model": "independence", "swap_seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "advice"),
+    [
+        ({"k": 30, "never_swap": ["age"]}, "k", "--blank age,sex"),
+        ({"max_correct_links": 1, "against": "participant", "never_swap": ["age"]}, "target", "--k 2"),
+        ({"max_record_risk": 0.0, "never_swap": ["age", "sex"]}, "target", "--suppress-rest"),
+        ({"sensitive": ["ill"], "l_diversity": 3, "top": 1}, "attributes", "rarecell plan"),
+    ],
+)
+def test_what_was_asked_for_and_not_reached_is_refused(asked: dict[str, Any], limit: str, advice: str, tmp_path: Path) -> None:
+    frame = pa.table({**PEOPLE, "age": ALONE if limit == "target" else PEOPLE["age"]})
+    judged = rc.protect(frame, keys=["age", "sex"], **asked, **SMALL).summary.release.profile
+    assert judged.is_default
+    assert judged.verdict == DO_NOT_RELEASE
+    asked_for = [reason for reason in judged.refusals if reason.is_requested]
+    assert [reason.limit for reason in asked_for] == [limit]
+    assert advice in asked_for[0].command
+    assert judged.sets_exit_code
+
+
+def test_the_exit_code_says_that_a_request_was_not_reached(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from rarecell.cli.commands import main
+
+    path = tmp_path / "people.csv"
+    rows = zip(*PEOPLE.values(), strict=True)
+    path.write_text("\n".join([",".join(PEOPLE), *(",".join(map(str, row)) for row in rows)]))
+    words = ["protect", str(path), "--keys", "age,sex", "--population", "2000", "--model", "independence", "--sensitive", "ill"]
+    reached = CliRunner().invoke(main, [*words, "--top", "1", "--max-guess-gain", "0.9", "--quiet"])
+    assert reached.exit_code == 0, reached.output
+    missed = CliRunner().invoke(main, [*words, "--top", "1", "--l-diversity", "3", "--quiet"])
+    assert missed.exit_code == 3, missed.output
+    assert "Do not release" in missed.output
+    assert "NOT reached" in missed.output
+
+
+def test_blanks_may_reach_what_swaps_did_not() -> None:
+    frame = pa.table({**PEOPLE, "age": ALONE})
+    wish = {"keys": ["age", "sex"], "max_record_risk": 0.2, "never_swap": ["age", "sex"], **SMALL, "population": 250}
+    assert not rc.protect(frame, **wish).summary.swap.target.met
+    done = rc.protect(frame, suppress_rest=True, blank=["age"], **wish).summary
+    assert done.swap.risk_after.highest <= 0.2
+    assert not [reason for reason in done.release.profile.refusals if reason.is_requested]
+
+
+def test_every_refusal_has_a_button_that_leads_to_a_page_of_the_app() -> None:
+    """Limits that a steward can do something about; a fault of the program has none."""
+    risky = {
+        "highest": 0.9,
+        "expected_correct_matches": 900.0,
+        "reliability": {"light": "red"},
+        "attributes": [ILLNESS],
+    }
+    profile = Profile(name="strict", max_record_risk=0.1, max_correct_links=5.0, least_k=3, least_l_diversity=2)
+    refusals = [reason for run in (typed(safe(**risky)), *_stages()) for reason in decided(run, profile).refusals]
+    assert {reason.limit for reason in refusals} >= {"max_record_risk", "max_correct_links", "least_k", "worst_light"}
+    for reason in refusals:
+        if reason.limit != "margins" and "stricter conditions" not in reason.remedy:
+            assert reason.page in ("protect", "plan", "recode", "keys"), reason
+            assert reason.button, reason

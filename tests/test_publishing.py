@@ -65,7 +65,7 @@ def write_run(folder: Any, text: str, names: tuple[str, ...], parts: tuple[str, 
         inner = folder.path(name) / "year=2020"
         inner.mkdir(parents=True)
         (inner / "part-0.parquet").write_text(text)
-    record = RunRecord(text, {}, {}, 0, {}, (*folder.names, publishing.RECORD))
+    record = RunRecord(text, {}, {}, 0, files=(*folder.names, publishing.RECORD))
     folder.write_text(publishing.RECORD, record.to_json())
     folder.publish()
 

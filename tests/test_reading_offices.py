@@ -12,7 +12,8 @@ import rarecell as rc
 from rarecell.data.describe import profile_file
 from rarecell.errors import BadInput
 from rarecell.outcome.words import titled, with_labels
-from rarecell.report import labelled_page, render_report
+from rarecell.report import render_report
+from rarecell.report.page import labelled_page
 from rarecell.run.handover import handover
 from tests.whole_files import FILES
 

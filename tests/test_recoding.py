@@ -28,7 +28,6 @@ from rarecell.data.recoding_text import boundaries, parse_recoding, parse_recodi
 from rarecell.data.written import coding_of_output, recode_table
 from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
-from rarecell.table.coarsening import coarsening_with, key_coarsenings
 
 KEYS = ("age", "region", "code")
 
@@ -318,10 +317,12 @@ def test_merging_a_value_that_does_not_occur_is_refused() -> None:
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(people=people(), n_groups=st.integers(2, 4))
 def test_a_coarsening_and_the_words_for_it_give_the_same_table(people: pa.Table, n_groups: int) -> None:
-    base = Microdata(people, KEYS).table()
+    data = Microdata(people, KEYS)
+    base = data.table()
+    profiles = data.likeness(base)["age"]
     categories = base.categories[0]
-    n_groups += categories.has_missing
-    coarsening = coarsening_with(base, "age", n_groups)
+    n_groups += profiles.n_groups_without_answer
+    coarsening = profiles.groups(n_groups)
     assert coarsening.n_levels == n_groups == len(boundaries(categories, coarsening))
     words = words_for(categories, coarsening)
     assert words.startswith("edges")
@@ -330,15 +331,6 @@ def test_a_coarsening_and_the_words_for_it_give_the_same_table(people: pa.Table,
     for found in (by_edges, by_number):
         assert np.array_equal(found.cells, expected.cells)
         assert np.array_equal(found.counts, expected.counts)
-
-
-def test_groups_are_those_that_the_automatic_coarsenings_have() -> None:
-    table = Microdata(datasets.census_sample(), list(datasets.CENSUS_KEYS)).table()
-    age = table.keys.index("age")
-    for coarsening in key_coarsenings(table, age):
-        same = coarsening_with(table, "age", coarsening.n_levels)
-        assert np.array_equal(same.group_of_level, coarsening.group_of_level)
-        assert same.labels == coarsening.labels
 
 
 def test_a_level_of_a_hierarchy(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ import jinja2
 import pytest
 
 from rarecell.errors import BadInput
-from rarecell.outcome.summary import Cells, KeyCostSummary, Missing, ModelSummary, RiskSummary, RunSummary, Structure
+from rarecell.outcome.summary import CellCounts, KeyCostSummary, MissingSummary, ModelSummary, RiskSummary, RunSummary, Structure
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import number, percent
 from rarecell.report import render_report, report_context, write_report
-from rarecell.report.sentences import GLOSSARY, Step, best_recode, steps
-from rarecell.report.template_cache import TemplateCache
+from rarecell.report.page import TemplateCache
+from rarecell.report.sentences import GLOSSARY, NextStep, best_recode, steps
 from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records, typed, typed_records
 
 EDITIONS = ("internal", "external")
@@ -271,8 +271,8 @@ def _required() -> set[tuple[str, ...]]:
 
     inner = {
         "structure": Structure,
-        "missing": Missing,
-        "cells": Cells,
+        "missing": MissingSummary,
+        "cells": CellCounts,
         "model": ModelSummary,
         "risk": RiskSummary,
         "swap": SwapSummary,
@@ -288,7 +288,7 @@ def test_a_summary_that_lacks_a_part_makes_a_page_or_is_refused_by_name(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Charts are tested elsewhere and take most of the time.
-    monkeypatch.setattr("rarecell.report.drawing.Chart.svg", lambda *_, **__: "<svg></svg>")
+    monkeypatch.setattr("rarecell.report.svg.Chart.svg", lambda *_, **__: "<svg></svg>")
     monkeypatch.setattr("rarecell.report.pictures._model_svgs", lambda _: ("<svg></svg>", "<svg></svg>"))
     summary = copy.deepcopy(protected_summary())
     inner = summary
@@ -405,7 +405,7 @@ def test_the_glossary_is_in_order_and_has_the_words_of_the_report() -> None:
 
 def test_the_next_step_names_the_recode_that_helps_most() -> None:
     risk = typed(census_summary()).risk
-    assert best_recode(risk) == Step(
+    assert best_recode(risk) == NextStep(
         "Or release age in 10 groups: about 46 instead of 202 records could then be recognised", "", "recode", "Try coarser keys"
     )
     (cost,) = (cost for cost in risk.key_costs if cost.key == "age")
@@ -441,7 +441,7 @@ def test_numbers_are_written_for_people(value: Any, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "written"), [(0.0, "0 %"), (0.0017, "0.2 %"), (0.17, "17 %"), (0.997, "> 99 %"), (1.0, "100 %"), (1e-5, "0.001 %")]
+    ("share", "written"), [(0.0, "0 %"), (0.0017, "0.2 %"), (0.17, "17 %"), (0.997, "> 99 %"), (1.0, "100 %"), (1e-5, "< 0.01 %")]
 )
 def test_shares_are_written_as_per_cent(share: float, written: str) -> None:
     assert percent(share) == written

@@ -17,6 +17,7 @@ from rarecell.model.average import AverageModel
 from rarecell.model.protocol import LogMoments
 from rarecell.risk import diagnostics
 from rarecell.risk.records import record_risk
+from rarecell.risk.reliability import reliability
 from tests.naive import risk as naive
 from tests.strategies import categories, tables
 from tests.test_risk_records import KnownModel
@@ -244,3 +245,44 @@ def test_the_size_of_a_difference_counts_beside_its_significance() -> None:
     notable = diagnostics.SubsampleCheck(expected=115.0, observed=100.0, deviation=8.0, n_records=500, n_parts=16)
     judged = [(fit(check).is_suspicious, fit(check).is_refuted) for check in (small, notable, large)]
     assert judged == [(False, False), (True, False), (True, True)]
+
+
+def test_copies_in_the_population_show_as_doubles_of_rare_records() -> None:
+    rng = np.random.default_rng(3)
+    levels = (40, 30, 20, 12)
+    people = np.stack([rng.integers(0, n, 40_000) for n in levels], axis=1).astype(np.int32)
+    copies = people.copy()
+    copies[:12_000] = people[12_000:24_000]
+    checks = []
+    for population in (people, copies):
+        sample = population[rng.choice(len(population), 8_000, replace=False)]
+        table = rc.ContingencyTable.from_codes(
+            sample, [rc.Categories(name, tuple(range(n))) for name, n in zip("abcd", levels, strict=True)]
+        )
+        model = rc.fit_backoff(table, n_orders=2)
+        fit = diagnostics.fit_diagnostics(
+            table, model, population=40_000, refit=lambda part: rc.fit_backoff(part, n_orders=2), seed=1
+        )
+        assert fit.repeats is not None
+        checks.append((fit.repeats, reliability(rc.record_risk(table, model, population=40_000), fit, None)))
+    (without, green), (repeats, red) = checks
+    assert not without.is_suspicious
+    assert green.light == "green"
+    assert repeats.is_large
+    # Six in ten have a double; what is said is a bound from below.
+    assert 0.3 < repeats.per_record < 0.6
+    assert red.light == "red"
+    assert "overstated" in red.sentence
+    assert "same people twice" in red.sentence
+
+
+def test_doubles_of_rare_records_are_judged_by_number_and_by_share() -> None:
+    many = diagnostics.Repeats(n_records=1_000, expected=30.0, observed=100.0, fraction=0.1)
+    assert many.z == pytest.approx(70 / np.sqrt(31))
+    assert many.per_record == pytest.approx((70 - 2 * np.sqrt(101)) / 100)
+    assert many.is_suspicious
+    assert not diagnostics.Repeats(1_000, 30.0, 45.0, 0.1).is_suspicious
+    assert not diagnostics.Repeats(100_000, 3_000.0, 3_600.0, 0.1).is_suspicious, "significant, but too few to matter"
+    twice = diagnostics.Repeats(1_000, 5.0, 60.0, 0.01)
+    assert twice.per_record > 1.0
+    assert "the risk is understated" in str(twice)

@@ -141,3 +141,24 @@ def test_the_light_is_red_and_says_why() -> None:
 def test_the_probability_of_reaching_a_number_is_that_of_the_poisson_law(number: int, share: float) -> None:
     wanted = stats.poisson.sf(number - 1, share * number)
     assert at_least(number, share * number) == pytest.approx(wanted, rel=1e-9, abs=1e-300)
+
+
+def test_copies_in_one_group_are_found_there() -> None:
+    """An institution of a twentieth of the file, four in ten of its records equal in everything, beside pairs that nearly agree."""
+    census = datasets.census_population()
+    rng = np.random.default_rng(5)
+    people = coded(census.take(np.sort(rng.choice(census.num_rows, 4_000, replace=False))), census.column_names)
+    names = [str(k) for k in range(people.shape[1])]
+    plain = record_doubles(people, fraction=0.3, names=names)
+    assert plain is None or not plain.is_suspicious
+    institution = rng.integers(0, 12, (200, people.shape[1] + 1))
+    institution[120:] = institution[:80]
+    institution[:, 0] = 99
+    both = np.concatenate([np.column_stack([people, np.zeros(len(people), dtype=np.int64)]), institution])
+    both[:4_000, -1] = rng.integers(0, 2, 4_000)
+    group = record_doubles(both, fraction=0.3, names=[*names, "more"])
+    assert group is not None
+    assert group.is_suspicious
+    assert group.n_pairs >= 80
+    assert group.among == "0"
+    assert "share a value of '0'" in str(group)

@@ -325,6 +325,61 @@ def test_a_cancelled_run_leaves_nothing(n: int, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+class HasEnough(SilentProgress):
+    """Does not wait for advice once the verdict is known."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self.waits = waits
+        self.answers: list[str] = []
+        self.has_verdict = False
+
+    def answer(self, sentence: str, *, is_verdict: bool = False) -> None:
+        self.answers.append(sentence)
+        self.has_verdict |= is_verdict
+
+    def ends_early(self) -> bool:
+        return self.has_verdict and not self.waits
+
+
+@pytest.mark.parametrize("model", ["average", "single"])
+def test_whoever_has_the_verdict_need_not_wait_for_advice(model: str, tmp_path: Path) -> None:
+    config = RunConfig(input=CENSUS, keys=("sex", "age", "marital", "education"), population=277_677, model=model)
+    early, whole = HasEnough(), HasEnough(waits=True)
+    ended = rc.assess(config, out=tmp_path / "ended", progress=early)
+    waited = rc.assess(config, out=tmp_path / "waited", progress=whole)
+    assert early.answers == whole.answers
+    first, last = whole.answers
+    assert first.startswith("First number: about ")
+    assert f"{waited.summary.risk.sample_uniques:,} are alone" in first
+    profile = waited.summary.release and waited.summary.release.profile
+    assert profile is not None
+    assert last == f"{profile.headline}. {waited.verdict.headline}."
+    # The verdict and all that it rests on are the same; what was not waited for is missing, and the run says so.
+    assert ended.verdict == waited.verdict
+    assert ended.summary.risk.interval == waited.summary.risk.interval
+    assert ended.summary.model == waited.summary.model
+    assert waited.summary.risk.key_costs
+    assert ended.summary.risk.key_costs == ()
+    assert "does not say what each key costs" in ended.summary.notes[-1]
+    assert pq.read_table(tmp_path / "ended/risk.parquet").equals(pq.read_table(tmp_path / "waited/risk.parquet"))
+    assert (tmp_path / "ended/report.html").exists()
+
+
+def test_a_protection_tells_its_first_number_and_waits_for_its_own_verdict() -> None:
+    progress = HasEnough()
+    rc.protect(CENSUS, keys=["sex", "age", "marital"], population=277_677, top=5, progress=progress)
+    assert len(progress.answers) == 1
+    assert not progress.has_verdict
+
+
+def test_a_run_notes_what_the_processor_did_and_the_memory(tmp_path: Path) -> None:
+    rc.assess(CENSUS, keys=["sex", "age", "marital"], population=277_677, out=tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert record["peak_memory"] > 50e6
+    assert set(record["processor_seconds"]) < set(record["seconds"])
+    assert {"reading", "models", "judgement", "advice"} <= set(record["processor_seconds"])
+
+
 def test_weights_give_the_population_and_named_models_are_kept(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "survey.csv"

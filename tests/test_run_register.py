@@ -118,7 +118,7 @@ def test_what_was_counted_has_no_interval_around_it() -> None:
 
 def test_fewer_records_at_risk_than_asked_for() -> None:
     done = rc.protect(SAMPLE, keys=KEYS, register=PEOPLE, scenario={"neighbour": {"keys": KEYS}}, top=50, **MODEL)
-    assert done.summary.notes[-1] == "The 50 riskiest records were asked for, but only 5 records are at risk in a scenario."
+    assert "The 50 riskiest records were asked for, but only 5 records are at risk in a scenario." in done.summary.notes
 
 
 def test_the_users_distances_reach_every_intruder_and_the_estimates_beside_a_register() -> None:

@@ -304,8 +304,9 @@ def test_groups_of_the_released_file_are_within_the_limits(limits: dict[str, Any
     (target,) = swap.attribute_targets
     values, original = after["illness"].to_pylist(), SAMPLE["illness"].to_pylist()
     assert target.blanked == sum(value is None for value in values) - original.count(None)
-    assert target.blanked > 0
-    assert all(now is None or now == then for now, then in zip(values, original, strict=True))
+    assert target.blanked or target.exchanged
+    is_moved = [now is not None and now != then for now, then in zip(values, original, strict=True)]
+    assert sum(is_moved) <= target.exchanged
     by_group = naive.groups_of(_pairs(after, *keys), values)
     released = [value for group in by_group.values() if any(one is not None for one in group) for value in group]
     for group in by_group.values():
@@ -315,14 +316,16 @@ def test_groups_of_the_released_file_are_within_the_limits(limits: dict[str, Any
     gain = (sum(map(naive.right, by_group.values())) - naive.right(released)) / len(released)
     assert gain <= limits.get("max_guess_gain", 1.0) + 1e-9
     assert target.met
-    assert target.after.guess_gain == pytest.approx(gain)
+    # Guesses are counted by the true values as well, which exchanges do not change.
+    assert target.after.guess_gain >= gain - 1e-9
+    assert target.exchanged or target.after.guess_gain == pytest.approx(gain)
     assert swap.attributes == (target.after,)
     # Keys are as they would be without the limits.
     without = rc.protect(SAMPLE, suppress_rest=limits.get("suppress_rest", False), **asked).frame
     assert after.select(keys) == without.select(keys)
     assert pq.read_table(tmp_path / "run" / "protected.parquet")["illness"].to_pylist() == values
     report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert f"{target.blanked:,} value" in report
+    assert f"{target.blanked or target.exchanged:,} value" in report
 
 
 def test_limits_that_no_group_reaches_are_said_not_to_be_reached() -> None:

@@ -154,3 +154,12 @@ def test_random_samples_do_not_look_evenly_taken(seed: int, n_levels: int) -> No
     assert evenly_taken(rc.ContingencyTable.from_counts(np.arange(n_levels)[:, None], np.maximum(counts, 1), keys)) == ()
     even = np.full(n_levels, 40) + rng.integers(-1, 2, n_levels)
     assert evenly_taken(rc.ContingencyTable.from_counts(np.arange(n_levels)[:, None], even, keys)) == ("area",)
+
+
+def test_areas_too_small_for_their_share_do_not_hide_that_areas_were_drawn() -> None:
+    sizes = np.random.default_rng(0).geometric(0.02, 40)
+    keys = [rc.Categories("area", tuple(range(40)))]
+    capped = rc.ContingencyTable.from_counts(np.arange(40)[:, None], np.minimum(sizes, 45), keys)
+    assert (np.minimum(sizes, 45) < 45).sum() > 15
+    assert evenly_taken(capped) == ("area",)
+    assert evenly_taken(rc.ContingencyTable.from_counts(np.arange(40)[:, None], sizes, keys)) == ()

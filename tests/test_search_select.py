@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.errors import BadInput, Cancelled, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.progress import Progress, SilentProgress, StageTree
 from rarecell.search import estimate_exact, penalty_path, select_model
-from rarecell.search.bounds import all_sets
+from rarecell.search.bounds import TooManySets, all_sets
 from rarecell.search.exact import cost_of
 from rarecell.search.n_best import best_graphs
 from rarecell.search.result import SearchLimits
@@ -142,6 +143,23 @@ def test_search_can_be_cancelled(search: str) -> None:
     with pytest.raises(Cancelled):
         select_model(lumpy_table(1, n_keys=11), search=search, restarts=200, progress=progress)
     assert progress.stages
+
+
+def test_a_search_that_is_given_up_leaves_no_stage_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that comes later would count as a part of it."""
+
+    def given_up(*_: object, progress: Progress, **__: object) -> None:
+        progress.start("comparing sets")
+        raise TooManySets("it takes too long")
+
+    monkeypatch.setattr("rarecell.search.select.best_cliques", given_up)
+    tree = StageTree()
+
+    class Watched(SilentProgress):
+        start, advance, done = tree.start, tree.advance, tree.done
+
+    assert select_model(lumpy_table(1), restarts=2, progress=Watched()).method == "greedy"
+    assert tree.open == []
 
 
 def test_bad_options_are_refused() -> None:

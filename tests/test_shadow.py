@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,8 +32,10 @@ from rarecell.intruder.shadow import Tried as TriedClaims
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Claims, Release
 from rarecell.run.beside_keys import ROW_ORDER
+from rarecell.swap import sure_links
 from rarecell.swap.plan import plan_task
 from tests.naive import intruder as naive
+from tests.reference import adult_population
 from tests.strategies_intruder import Attack, attacks
 
 FEW = settings(max_examples=40, deadline=None)
@@ -234,7 +238,7 @@ def test_moves_name_the_keys_on_which_giver_and_receiver_agree(runs: list) -> No
 
 def test_a_price_on_cells_without_people_keeps_margins_and_leaves_fewer_records_seen_to_have_moved(runs: list) -> None:
     plan, real, _ = runs[0]
-    task = replace(plan.task, empty_weight=1.0)
+    task = replace(plan.task, empty_weight=1.0, enters_vacated=True)
     harder = plan_task(task, plan.requested)
     assert len(harder.unswapped) <= len(plan.unswapped)
     for names in harder.model.cliques:
@@ -261,6 +265,26 @@ def test_plans_and_links_depend_on_the_seed_alone(runs: list, monkeypatch: pytes
         assert (links.interval, links.sure) == (first.interval, first.sure)
 
 
+def test_givers_are_guessed_where_two_files_are_compared(runs: list) -> None:
+    plan, real, _ = runs[0]
+    release = plan.release
+    original = release.before.cells[release.before.cell_of_record]
+    released = original.copy()
+    released[release.rows] = release.released
+    compared = Release.of_codes(original, released, release.before.categories)
+    known, guessed = Moves.of([release]), Moves.of([compared])
+    assert known.moved.tolist() == guessed.moved.tolist()
+    bits = 1 << np.arange(release.before.n_keys)
+    for moved, agreed in zip(guessed.moved.tolist(), guessed.agreed.tolist(), strict=True):
+        rows = [row for row in range(len(release)) if (release.true[row] != release.released[row]) @ bits == moved]
+        keys = [k for k in range(release.before.n_keys) if (moved | agreed) >> k & 1]
+        givers = {tuple(cell[k] for k in keys) for cell in release.true.tolist()}
+        n_with_giver = sum(tuple(release.released[row, k] for k in keys) in givers for row in rows)
+        assert n_with_giver >= 0.98 * len(rows)
+    # Whoever compares two files finds about as much as is known to those who made the plan.
+    assert shadow_links(compared, real).total > 0.97 * shadow_links(release, real).total
+
+
 def test_a_file_sorted_by_a_key_is_reported() -> None:
     sample = datasets.census_sample().sort_by("age")
     keys = ["age", "sex", "marital"]
@@ -275,6 +299,61 @@ def test_a_file_sorted_by_a_key_is_reported() -> None:
 
     assert told(np.arange(len(ages))) == ["age"]
     assert told(np.random.default_rng(2).permutation(len(ages))) == []
+
+
+@pytest.fixture(scope="module")
+def sparse() -> pa.Table:
+    rng = np.random.default_rng(5)
+    n = 6_000
+    town, job = rng.integers(0, 12, n), rng.integers(0, 15, n)
+    return pa.table(
+        {
+            "town": [f"t{v}" for v in town],
+            "job": [f"j{v}" for v in job],
+            "age": np.clip(20 + 2 * job + rng.integers(0, 40, n), 0, 90),
+            "origin": [f"o{v}" for v in (town + rng.integers(0, 3, n)) % 12],
+        }
+    )
+
+
+def test_partners_are_chosen_again_where_too_many_links_would_be_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = ["age", "workclass", "education", "marital_status", "occupation", "race", "sex"]
+    adults = adult_population()
+    sample = adults.take(np.random.default_rng(1).choice(adults.num_rows, 1_000, replace=False)).select(keys)
+    # In so small a file few links are as sure as 0.8.
+    monkeypatch.setattr(sure_links, "SURE_ABOVE", 0.5)
+    monkeypatch.setattr(sure_links, "SURE_SHARE", 0.0)
+    asked = {"keys": keys, "population": adults.num_rows, "risk_above": 0.2, "search": "greedy", "seed": 1}
+    done, free = (rc.protect(sample, **asked, **more) for more in ({}, {"max_sure_links": 1e9}))
+    n_sure = [next(one.claimed for one in run.summary.swap.intruder("shadow").sure if one.above == 0.5) for run in (done, free)]  # type: ignore[union-attr]
+    notes = [note for note in done.summary.notes if "would have been surer" in note]
+    assert n_sure[1] > sure_links.FEWEST_SURE
+    assert n_sure[0] < n_sure[1]
+    assert len(notes) == 1
+    assert done.summary.swap.margins_identical  # type: ignore[union-attr]
+
+
+def test_trial_runs_teach_an_attack_on_a_file_that_a_run_made(sparse: pa.Table, tmp_path: Path) -> None:
+    keys = ["town", "job", "age"]
+    sample, register = tmp_path / "sample.parquet", tmp_path / "register.parquet"
+    pq.write_table(sparse.slice(0, 600).select(keys), sample)
+    pq.write_table(sparse.select(keys), register)
+    rc.protect(sample, keys=keys, population=6_000, risk_above=0.2, search="greedy", seed=1, out=tmp_path / "run")
+    released = tmp_path / "run" / "protected.parquet"
+    by_place = rc.attack(released, original=sample, keys=keys, register=register)
+    after = {one.name: one.after for one in by_place.summary.intruders}
+    assert 0.0 < after["trained"] <= 1.05 * after["shadow"]
+    moved = pq.read_table(released)
+    named = rc.attack(moved, original=sample, keys=keys, register=register, made_by=tmp_path / "run")
+    assert next(one.after for one in named.summary.intruders if one.name == "trained") == after["trained"]
+    untaught = rc.attack(moved, original=sample, keys=keys, register=register)
+    assert "trained" not in [one.name for one in untaught.summary.intruders]
+    no_larger = rc.attack(released, original=sample, keys=keys, register=sample)
+    assert "no larger than the file" in no_larger.summary.sentence
+    with pytest.raises(rc.RarecellError, match=r"no run\.toml"):
+        rc.attack(moved, original=sample, keys=keys, register=register, made_by=tmp_path)
+    with pytest.raises(rc.RarecellError, match="samples of a register"):
+        rc.attack(moved, original=sample, keys=keys, population=6_000, made_by=tmp_path / "run")
 
 
 def test_few_links_are_sure_where_that_is_asked_for() -> None:

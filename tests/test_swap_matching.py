@@ -108,12 +108,12 @@ def test_a_matching_is_disjoint_above_its_bound_and_near_the_least_cost(case: tu
     costs, capacity, penalty = case
     candidates = candidates_of(costs)
     found = match(candidates, np.arange(len(costs)), np.array(capacity), np.array(penalty))
-    served = [*found.one.tolist(), *(o for o in found.other.tolist() if o >= 0)]
+    served = [*found.waiting.tolist(), *(o for o in found.mate.tolist() if o >= 0)]
     assert len(set(served)) == len(served)
-    alone = found.other < 0
+    alone = found.mate < 0
     assert (np.bincount(found.unit[alone], minlength=len(capacity)) <= capacity).all()
-    assert (found.unit[~alone] == found.other[~alone]).all()
-    assert (found.candidates.risky[found.edge] == found.one).all()
+    assert (found.unit[~alone] == found.mate[~alone]).all()
+    assert (found.candidates.risky[found.edge] == found.waiting).all()
     assert (found.candidates.partner[found.edge] == found.unit).all()
     total = found.candidates.cost[found.edge].sum() + 7.0 * (len(costs) - len(served))
     least = naive.least_matching(costs, capacity, penalty)
@@ -131,7 +131,7 @@ def test_matchings_are_within_a_few_per_cent_of_the_least_cost() -> None:
         capacity = [0] * n + [1] * 5
         candidates = candidates_of(costs)
         found = match(candidates, np.arange(n), np.array(capacity), np.full(n, 3.0))
-        n_served = len(found.one) + int((found.other >= 0).sum())
+        n_served = len(found.waiting) + int((found.mate >= 0).sum())
         total += found.candidates.cost[found.edge].sum() + 3.0 * (n - n_served)
         least += naive.least_matching(costs, capacity, [3.0] * n)
     assert least <= total <= 1.04 * least
@@ -193,5 +193,5 @@ def test_several_records_of_one_unit_choose_and_are_chosen() -> None:
         np.array([0, 0, 1]), np.array([1, 2, 0]), np.ones(3, np.uint64), np.array([1.0, 0.9, 1.0]), np.array([1.0, 0.9, 1.0])
     )
     found = match(candidates, np.array([0, 1, 0, 1]), np.array([0, 0, 1]), np.full(4, 5.0))
-    assert sorted([*found.one.tolist(), *found.other.tolist()]) == [0, 1, 2, 3]
+    assert sorted([*found.waiting.tolist(), *found.mate.tolist()]) == [0, 1, 2, 3]
     assert found.at_least == pytest.approx(2.0, abs=0.2)

@@ -16,8 +16,8 @@ from rarecell._kernels.distance import distances as distances_of
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
+from rarecell.swap.choosing import CROWDED, JITTER, priced
 from rarecell.swap.partners import SCREENING_WEIGHT, PartnerSearch
-from rarecell.swap.planner import CHANCE, NEGLIGIBLE, priced
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
@@ -48,7 +48,7 @@ def test_cells_are_found_by_their_hash() -> None:
     assert hashed.tolist() == [sum(int(mixing[s + c]) for s, c in zip(start, row, strict=True)) % 2**64 for row in held.tolist()]
     slots = free_slots(len(hashed), np.int64)
     fill_slots(hashed, slots)
-    table = hashing.Cells(slots, hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start)
+    table = hashing.HashedCells(slots, hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start)
     position = {tuple(row): k for k, row in enumerate(held.tolist())}
     expected = [position.get(tuple(row), -1) for row in asked.tolist()]
     assert hashing.find_cells(table, hashing.hash_rows(asked, mixing, start)).tolist() == expected
@@ -355,20 +355,20 @@ def test_pricing_sees_everybody_who_is_nearer(model: rc.DecomposableModel, seed:
             for far in intruders:
                 n_nearer, n_tied = others(everybody, new, far(new, cells[old]), far)
                 n_rivals = n_tied - table.counts[old]
-                if not n_nearer and n_rivals * crowd < NEGLIGIBLE:
+                if not n_nearer and n_rivals * crowd < CROWDED:
                     strongest = max(strongest, link[old] / (1.0 + link[old] * crowd * n_rivals))
             nobody = (1.0 - np.exp(model.log_cell_probability(new[None, :].astype(np.int32))[0])) ** 30
             total += 0.0 if any((new == cell).all() for cell in cells) else strongest * nobody
             total += link[old] if table.counts[old] == 2 else 0.0
-        chance = cost - apart - search.wanted.link_weight * total
-        assert -1e-9 <= chance <= CHANCE + 1e-9
+        chance = cost - apart - search.request.link_weight * total
+        assert -1e-9 <= chance <= JITTER + 1e-9
 
 
 @settings(max_examples=25)
-@given(decomposable_cases(max_records=20), st.integers(-1, 3))
-def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, n_probes: int) -> None:
+@given(decomposable_cases(max_records=20), st.integers(-1, 3), st.sampled_from([0.0, 0.3, 2.0]))
+def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, n_probes: int, empty_weight: float) -> None:
     table = model.table
-    search = PartnerSearch(SwapTask(table, model, population=table.n_records + 30))
+    search = PartnerSearch(SwapTask(table, model, population=table.n_records + 30, empty_weight=empty_weight))
     cells = [tuple(cell) for cell in table.cells.tolist()]
     counts = dict(zip(cells, table.counts.tolist(), strict=True))
     probability = dict(zip(cells, np.exp(model.log_cell_probability()).tolist(), strict=True))
@@ -390,7 +390,8 @@ def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, 
                     link=link,
                     intruder=distance_by_rank(table.categories, SCREENING_WEIGHT),
                     n_unseen=30.0,
-                    link_weight=search.wanted.link_weight,
+                    link_weight=search.request.link_weight,
+                    empty_weight=empty_weight,
                     n_probes=n_probes,
                     negligible=kernels.NEGLIGIBLE,
                 )

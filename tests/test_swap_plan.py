@@ -205,7 +205,8 @@ def test_risky_records_of_the_census_sample_are_protected(which: str) -> None:
     )
     assert after.counts[table.record_cell[records]].max() == 0
     assert plan.distance.mean() < 0.45 * first_found_distance(plan)
-    assert plan.penalised_cost <= 1.15 * plan.cost_at_least
+    # The bound is that of pairs; rings may cost more.
+    assert plan.penalised_cost <= 1.2 * plan.cost_at_least
 
 
 def test_swapping_without_a_plan_is_measured_in_the_units_of_the_plan() -> None:

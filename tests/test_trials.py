@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.app.recode_pages import regrouped
-from rarecell.data.coding import Coding
+from rarecell.data.coding import Coding, code_lengths
+from rarecell.data.likeness import Likeness
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
 from rarecell.outcome.planned import TriedKey
@@ -29,6 +30,7 @@ RECODINGS = {
     "region": ["", "merge r1+r2 as south", "4 groups", "missing r0"],
     "sex": ["", "merge f+m as any"],
     "born": ["", "date to month", "date to quarter", "to year"],
+    "postcode": ["", "first 3 characters", "first 1", "3 groups"],
 }
 
 
@@ -42,6 +44,9 @@ def people(seed: int, n: int = 400) -> pa.Table:
             "sex": draw.choice(["f", "m", "x"], n),
             "job": draw.choice(["a", "b", "c"], n),
             "born": pa.array([datetime.date(1990, 1, 1) + datetime.timedelta(int(day)) for day in draw.integers(0, 1500, n)]),
+            "postcode": [
+                f"{area}{place:02d}" for area, place in zip(draw.integers(17, 23, n), draw.integers(0, 12, n), strict=True)
+            ],
         }
     )
 
@@ -54,9 +59,10 @@ def people(seed: int, n: int = 400) -> pa.Table:
 def test_a_tried_table_is_the_one_that_is_read(seed: int, chosen: dict[str, str]) -> None:
     frame = people(seed)
     codings = {key: Coding.of(words, key=key) for key, words in chosen.items() if words}
-    fine = Microdata(frame, keys=list(RECODINGS)).table()
+    plain = Microdata(frame, keys=list(RECODINGS))
+    fine = plain.table()
     read = Microdata(frame, keys=list(RECODINGS), coding=codings).table()
-    tried, keys = recoded_by(fine, codings)
+    tried, keys = recoded_by(fine, codings, plain.likeness(fine))
     # Levels may be listed in another order; what records share a cell may not.
     labels = [[tuple(t.categories[k].labels[c] for k, c in enumerate(cell)) for cell in t.cells] for t in (tried, read)]
     assert dict(zip(labels[0], tried.counts.tolist(), strict=True)) == dict(zip(labels[1], read.counts.tolist(), strict=True))
@@ -69,7 +75,7 @@ def test_a_tried_table_is_the_one_that_is_read(seed: int, chosen: dict[str, str]
 def test_a_key_that_would_tell_nothing_is_refused() -> None:
     fine = Microdata(people(0), keys=["age", "sex"]).table()
     with pytest.raises(BadInput, match="single level"):
-        recoded_by(fine, {"sex": Coding.of("merge f+m+x as any", key="sex")})
+        recoded_by(fine, {"sex": Coding.of("merge f+m+x as any", key="sex")}, Likeness.of_table(fine))
 
 
 def test_a_trial_has_the_numbers_of_both_sides() -> None:
@@ -120,8 +126,46 @@ def test_dates_are_released_by_month_or_year_in_every_kind_of_file(tmp_path: Pat
 
 def test_dates_are_offered_by_month_and_year_and_nothing_else() -> None:
     fine = Microdata(people(2), keys=["born", "sex"]).table()
-    assert [step.words for step in ladder(fine, "born")] == ["as it is", "date to month", "date to quarter", "date to year"]
+    assert [step.words for step in ladder(fine, "born", Likeness.of_table(fine)["born"])] == [
+        "as it is",
+        "date to month",
+        "date to quarter",
+        "date to year",
+    ]
     assert Trials(RunConfig(input="", keys=("born", "sex"), population=20_000), people(2)).of({}).keys[0].shape == "dates"
+
+
+def test_codes_are_offered_by_their_first_characters() -> None:
+    fine = Microdata(people(2), keys=["postcode", "sex"]).table()
+    steps = ladder(fine, "postcode", Likeness.of_table(fine)["postcode"])
+    assert [step.words for step in steps[:2]] == ["as it is", "first 3 characters"]
+    assert "first 2 characters" in [step.words for step in steps]
+    by_area = next(step for step in steps if step.words == "first 2 characters")
+    assert by_area.coarsening is not None
+    assert by_area.coarsening.labels == ("17", "18", "19", "20", "21", "22")
+    ages = Microdata(people(2), keys=["age", "region"]).table()
+    assert not any(step.words.startswith("first") for step in ladder(ages, "age", Likeness.of_table(ages)["age"]))
+
+
+@pytest.mark.parametrize(
+    ("values", "lengths"),
+    [
+        ([f"{letter}{number:02d}.{digit}" for letter in "ABCEI" for number in range(20) for digit in range(6)], (4, 2, 1)),
+        ([str(code) for code in range(1000, 1060)], (3,)),
+        ([str(year) for year in range(1900, 2020)], ()),
+        ([str(age) for age in range(100)], ()),
+        ([f"place {k}" for k in range(50)], ()),
+    ],
+)
+def test_what_looks_like_a_code(values: list[str], lengths: tuple[int, ...]) -> None:
+    assert code_lengths(values) == lengths
+
+
+def test_leading_zeros_that_a_number_lost_come_back() -> None:
+    frame = pa.table({"postcode": [1067, 1069, 80331, 80333, 10115, 99999] * 5, "sex": ["f", "m"] * 15})
+    data = Microdata(frame, keys=["postcode", "sex"], coding={"postcode": "first 2 digits"})
+    assert list(data.table().categories[0].labels) == ["01", "10", "80", "99"]
+    assert not data.table().categories[0].is_ordered
 
 
 # ---------------------------------------------------------------------- by hand

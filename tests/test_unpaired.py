@@ -143,6 +143,52 @@ def test_interval_of_no_risk_holds_zero_nineteen_times_in_twenty() -> None:
     assert held >= 36
 
 
+@given(three_files())
+@FEW
+def test_records_nearer_to_people_than_to_the_control_group_beside_every_pair(files: UnpairedFiles) -> None:
+    n = min(len(files.original), len(files.control))
+    even = UnpairedFiles(files.categories, files.original[:n], files.released, files.control[:n])
+    columns = list(range(len(files.categories)))
+    score = []
+    for record in even.released:
+        people, control = (
+            min(naive.distance(files.categories, person, record, columns) for person in group)
+            for group in (even.original, even.control)
+        )
+        score.append(0.5 if people == pytest.approx(control) else float(people < control))
+    assert even.copies(np.random.default_rng(0), files.names).nearer_to_people == pytest.approx(np.mean(score))
+
+
+def test_inference_from_a_file_of_copies_and_chance_is_the_share_of_copies() -> None:
+    # People are found by a; b is theirs in a share q of the records and drawn anew in the others. People are then guessed with q + (1−q)/m,
+    # others with 1/m, and (q + (1−q)/m − 1/m)/(1 − 1/m) = q.
+    n, m, held = 400, 5, 0
+    categories = (rc.Categories("a", tuple(range(n)), False), rc.Categories("b", tuple(range(m)), False))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        share = (0.1, 0.4, 0.8)[seed % 3]
+        original, control, released = (np.column_stack([np.arange(n), rng.integers(0, m, n)]).astype(np.int32) for _ in range(3))
+        is_copied = rng.random(n) < share
+        released[is_copied] = original[is_copied]
+        low, high = UnpairedFiles(categories, original, released, control).inference(rng, "b", n_attacks=n).interval
+        held += low <= share <= high
+    assert held >= 36
+
+
+def test_conditions_of_a_copy_single_out_everybody_and_others_by_chance() -> None:
+    n, n_levels = 600, 30
+    categories = tuple(rc.Categories(name, tuple(range(n_levels)), False) for name in "abc")
+    rng = np.random.default_rng(4)
+    original, control = (rng.integers(0, n_levels, (n, 3)).astype(np.int32) for _ in range(2))
+    risk = UnpairedFiles(categories, original, original, control).singling_out(rng, n_columns=2, n_attacks=500)
+    assert risk.people.successes == risk.people.attempts > 400
+    # Exactly one of n people has two given values with probability n·p·(1−p)^(n−1), p = 1/L².
+    p = n_levels**-2.0
+    chance = n * p * (1.0 - p) ** (n - 1)
+    error = np.sqrt(chance * (1.0 - chance) / risk.control.attempts)
+    assert risk.control.successes / risk.control.attempts == pytest.approx(chance, abs=4.0 * error)
+
+
 def test_nothing_is_said_without_a_control_group() -> None:
     people = _population(0, 20)
     files = _files(people[:10], people[:10], people[:0])

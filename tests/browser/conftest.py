@@ -80,5 +80,6 @@ def accessibility_faults(page: Any) -> list[str]:
 
 
 def overflow(page: Any) -> int:
-    """How many pixels the page is wider than the window."""
+    """How many pixels the page is wider than the window, with its style sheets."""
+    page.wait_for_load_state("load")
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

@@ -8,10 +8,10 @@ from math import log2
 from typing import Any
 
 import rarecell as rc
-from rarecell.planning.recodings import Step
+from rarecell.planning.recodings import RecodingStep
 
 
-def recoded_counts(table: rc.ContingencyTable, steps: tuple[Step, ...]) -> Counter[tuple[int, ...]]:
+def recoded_counts(table: rc.ContingencyTable, steps: tuple[RecodingStep, ...]) -> Counter[tuple[int, ...]]:
     """Records of each recoded cell."""
     found: Counter[tuple[int, ...]] = Counter()
     for cell, count in zip(table.cells.tolist(), table.counts.tolist(), strict=True):
@@ -40,7 +40,7 @@ def information(cells: Counter[tuple[int, ...]], n_keys: int) -> float:
     return total
 
 
-def all_combinations(ladder_of_key: tuple[tuple[Step, ...], ...]) -> list[tuple[Step, ...]]:
+def all_combinations(ladder_of_key: tuple[tuple[RecodingStep, ...], ...]) -> list[tuple[RecodingStep, ...]]:
     return list(product(*ladder_of_key))
 
 

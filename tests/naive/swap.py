@@ -124,6 +124,7 @@ def exchange_cost(
     intruder: Callable[[Row, Row], float],
     n_unseen: float,
     link_weight: float,
+    empty_weight: float = 0.0,
     n_probes: int = 0,
     negligible: float = 0.0,
 ) -> float:
@@ -131,7 +132,8 @@ def exchange_cost(
 
     ``counts`` are the known persons; a record is covered when its partner, one with its new values, or one who differs from
     them in a single key by at most ``n_probes`` levels (−1: anybody), is nearer to these than its own person. For a cost below
-    ``negligible`` nobody looks for those who differ.
+    ``negligible`` nobody looks for those who differ. A record in a cell where nobody is known costs ``empty_weight`` of a link more,
+    covered or not.
     """
     moved = list(moved)
     if any(cell in closed for cell in (exchanged(one, other, moved), exchanged(other, one, moved))):
@@ -146,6 +148,7 @@ def exchange_cost(
         others = [person for person in counts if is_seen[person]] + [partner]
         is_covered = any(intruder(new, person) < intruder(new, old) - 1e-9 for person in others)
         total += 0.0 if is_covered else cost
+        total += 0.0 if new in counts else empty_weight * cost
         total += link_weight * link[old] if counts[old] == 2 else 0.0
     return apart + total
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarecell.model.drawing import draw_within, split_within
+from rarecell.model.random_draws import draw_within, split_within
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-250])

@@ -1,16 +1,17 @@
 """How close are the estimates to the truth, on samples from populations that are known?
 
     python benchmarks/accuracy.py [--seeds 10] [--first-seed 0] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
-                                  [--designs srs key column noise households] [--models default|usual|all] [--csv FILE]
+                                  [--designs srs key column noise households copies stages stages-unsaid] [--models default|usual|all] [--csv FILE]
 
 Draws samples from known populations (:mod:`benchmarks.populations`) with several sets of keys: simple random ones, whole households, or
 with unequal weights. Designs: inclusion by the root of the sizes of groups of a key, or of a column that is no key; log-normal noise
-(σ = 0.6) in the inclusion. Prints for every estimator: the mean estimate over the mean truth of the population
+(σ = 0.6) in the inclusion; areas drawn first, with and without saying so; a population in which 30 % of the records are copies. Prints for every estimator: the mean estimate over the mean truth of the population
 uniques (τ1) and correct matches (τ2) among the sample uniques, log-loss, Brier score and AUC of the per-record probability, and
 in how many of the samples the interval of 95 % held the true number of population uniques, and how wide it was. Then errors
 over combinations and over single samples with the slope of calibration (of the truth on the logit of the risk, by logistic regression; 1 is
 right), a calibration table of the default, how often its light was right, by fraction, and the allowance for the error of the model in
-its interval, each population judged by what the others ask for. ``--sets many-levels`` takes those with a key of many levels.
+its interval, each population judged by what the others ask for. ``--sets many-levels`` takes those with a key of many levels, ``--sets held-out``
+those of populations that did not help to choose the estimate.
 """
 
 from __future__ import annotations
@@ -32,11 +33,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.accuracy_report import DEFAULT, report
 from benchmarks.forward_selection import forward_selected
 from benchmarks.latent_classes import latent_class_risk
-from benchmarks.populations import DESIGNS, KEY_SETS, MANY_LEVELS, available_sets, drawn, is_possible, population_of
+from benchmarks.populations import (
+    AREAS,
+    DESIGNS,
+    HELD_OUT,
+    KEY_SETS,
+    MANY_LEVELS,
+    available_sets,
+    drawn,
+    is_possible,
+    population_of,
+    with_copies,
+)
 
 import rarecell as rc
 from rarecell.risk.diagnostics import fit_diagnostics
-from rarecell.risk.interval import RiskInterval, model_error, risk_interval
+from rarecell.risk.interval import RiskInterval, dependence_on_rare_levels, model_error, risk_interval
 from rarecell.risk.population_uniques import ewens, pitman
 from rarecell.risk.reliability import reliability
 from rarecell.run import models as choice
@@ -45,6 +57,12 @@ from rarecell.table.level_order import with_meant_orders
 from tests.reference import table_of
 
 FRACTIONS = (0.005, 0.01, 0.035, 0.1)
+
+LEAST_RECORDS = 150
+"""Smaller samples are not drawn: no model of several keys can be told from another on them."""
+
+SIGNS = ("log_ratio_of_parts", "z_of_parts", "uniques_of_parts", "deviation", "rare_levels", "model_error")
+"""What the light and the width of the interval depend on; written to the CSV file, so that other limits can be tried on it."""
 
 
 def estimators(which: str) -> dict[str, dict[str, str]]:
@@ -72,7 +90,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
     """Every estimator on one sample."""
     name, fraction, seed, design, which = task
     source, keys = KEY_SETS[name]
-    population = population_of(source)
+    population = population_of(source) if design != "copies" else with_copies(population_of(source))
     rows, weights = drawn(population, name, design, round(population.num_rows * fraction), seed)
     population = population.select(list(keys))
     n_population = population.num_rows
@@ -94,6 +112,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         seconds: float = 0.0,
         interval: RiskInterval | None = None,
         light: str | None = None,
+        signs: dict[str, float] | None = None,
     ) -> None:
         p = np.clip(probability, 1e-6, 1 - 1e-6)
         order = np.argsort(np.argsort(p, kind="stable"))
@@ -121,6 +140,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
                 "auc": auc,
                 "slope": calibration_slope(p, truth),
                 "light": light,
+                **(signs or dict.fromkeys(SIGNS)),
                 "seconds": seconds,
                 "calibration": [
                     (int(inside.sum()), float(p[inside].sum()), int(truth[inside].sum()))
@@ -132,6 +152,10 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
 
     for label, options in estimators(which).items():
         started = time.perf_counter()
+        if design == "stages":
+            area = plain.categories[keys.index(AREAS[name])]
+            n_areas = everybody.categories[keys.index(AREAS[name])].n_levels
+            options = {**options, "stages": f"{area.key}: {area.n_levels} of {n_areas}"}
         config = RunConfig(input="", keys=keys, population=n_population, **options)
         table = choice.with_resolutions(plain, config.resolution)
         model = choice.risk_model(table, config)
@@ -141,7 +165,20 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         estimate = risk.expected_population_uniques, risk.expected_correct_matches
         interval = risk_interval(risk, model, seed=seed).widened(model_error(risk, fit), estimate)
         light = reliability(risk, fit, None, interval=interval).light
-        record(label, risk.unique_probability[unique], matches, seconds, interval, light)
+        parts = fit.subsample
+        signs = (
+            (
+                parts.log_ratio,
+                parts.z,
+                parts.observed,
+                interval.relative_deviation,
+                dependence_on_rare_levels(risk),
+                interval.model_error,
+            )
+            if parts is not None
+            else (0.0,) * len(SIGNS)
+        )
+        record(label, risk.unique_probability[unique], matches, seconds, interval, light, dict(zip(SIGNS, signs, strict=True)))
     if which == "all":
         started = time.perf_counter()
         full = plain.with_coarsenings(())
@@ -182,7 +219,7 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0, help="samples that no choice was made on have seeds from 7 on")
     parser.add_argument("--fractions", type=float, nargs="+", default=list(FRACTIONS))
-    parser.add_argument("--sets", nargs="+", default=available_sets(), choices=[*available_sets(), "many-levels"])
+    parser.add_argument("--sets", nargs="+", default=available_sets(), choices=[*available_sets(), "many-levels", "held-out"])
     parser.add_argument("--designs", nargs="+", default=["srs"], choices=DESIGNS)
     parser.add_argument("--models", choices=["default", "usual", "all"], default="usual", help="which estimators to compare")
     parser.add_argument("--jobs", type=int, default=1)
@@ -190,13 +227,15 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     options = parser.parse_args(argv)
     if "many-levels" in options.sets:
         options.sets = [name for name in available_sets() if name in MANY_LEVELS]
+    if "held-out" in options.sets:
+        options.sets = [name for name in available_sets() if name in HELD_OUT]
     tasks = [
         (name, fraction, seed, design, options.models)
         for name in options.sets
         for fraction in options.fractions
         for design in options.designs
         for seed in range(options.first_seed, options.first_seed + options.seeds)
-        if is_possible(name, design)
+        if is_possible(name, design) and population_of(KEY_SETS[name][0]).num_rows * fraction >= LEAST_RECORDS
     ]
     rows: list[dict[str, object]] = []
     with ProcessPoolExecutor(options.jobs) as pool:

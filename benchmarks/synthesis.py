@@ -1,6 +1,6 @@
 """How does a synthetic twin compare with files made by others?
 
-    python benchmarks/synthesis.py [--records 5000] [--seed 0] [--populations adult census]
+    python benchmarks/synthesis.py [--records 5000] [--seed 0] [--populations adult census] [--households] [--million]
 
 A sample of each population is made anew by each method, and every file is measured alike: unique exact matches, replicated uniques,
 the share of records nearer to the people of the sample than to people left out, the risk of linkability and the highest risk of
@@ -8,8 +8,12 @@ inference (rate above that of a control group), SDNist's score of tables of two 
 of three. Times are ratios to drawing the twin, its search for a model included.
 
 Methods: rarecell (uniform, tables without cells below 3, and ε = 8); CART, each column from those before it by a decision tree whose
-leaves are resampled, as synthpop does it (scikit-learn); the Gaussian copula that SDV is built on (``copulas``). A method
-whose package is not installed is left out and named.
+leaves are resampled, as synthpop does it (scikit-learn); the Gaussian copula that SDV is built on (``copulas``); CTGAN, SDV's
+network (``ctgan``). A method whose package is not installed is left out and named.
+
+``--households`` draws whole households of the census, and prints how many of those that are unique by all columns stand in the twin,
+how many break a rule of the original, and the correlation of the ages of couples. ``--million`` times a twin of a million records and
+ten columns, as a ratio to counting them once with DuckDB.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.populations import population_of
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.release.utility import BothFiles, hellinger_distances
 from rarecell.search import select_model
@@ -86,6 +91,20 @@ def gaussian_copula(table: rc.ContingencyTable, rng: np.random.Generator) -> Cod
     return np.clip(np.rint(drawn), 0, highest).astype(np.int32)
 
 
+def ctgan(table: rc.ContingencyTable, rng: np.random.Generator) -> Codes:
+    import pandas as pd
+    import torch
+    from ctgan import CTGAN
+
+    torch.manual_seed(int(rng.integers(2**31)))
+    original = pd.DataFrame(table.cells[table.cell_of_record], columns=list(table.keys))
+    model = CTGAN(epochs=100, verbose=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(original, list(table.keys))
+        return model.sample(len(original)).to_numpy().astype(np.int32)
+
+
 METHODS: dict[str, Maker] = {
     "twin": twin(),
     "twin, penalty 0.5": twin(penalty=0.5),
@@ -93,8 +112,58 @@ METHODS: dict[str, Maker] = {
     "twin, ε = 8": twin(epsilon=8.0),
     "CART": cart,
     "Gaussian copula": gaussian_copula,
+    "CTGAN": ctgan,
     "the sample itself": lambda table, rng: table.cells[table.cell_of_record],
 }
+
+
+def households(seed: int, fraction: float = 0.035) -> None:
+    """Draw a twin of a sample of whole households, and say what is left of the families."""
+    sample = datasets.census_household_sample(fraction, seed)
+    began = time.process_time()
+    done = rc.synthesise(sample, columns=COLUMNS["census"], household="household", seed=seed)
+    spent = time.process_time() - began
+    summary = done.summary
+    assert summary.households is not None
+    assert summary.family_measures is not None
+    print(
+        f"\ncensus, {summary.households.households:,} households with {summary.records:,} persons; {spent:.0f} s of processor time"
+    )
+    print(f"kept tables: {len(summary.tables)}, cells that differ: {sum(table.differing for table in summary.tables)}")
+    print(f"households that break a rule: {summary.households.breaking}")
+    print(f"households unique on all columns that stand in a twin: {summary.family_measures.unique_exact_matches:.1%}")
+    print(f"k-marginal score of persons: {summary.utility.k_marginal:.1f}")
+    couples = {}
+    for name, file in (("original", sample), ("twin", done.frame())):
+        columns = {column: np.asarray(file[column]) for column in ("household", "relationship", "age")}
+        ages = []
+        for level in (0, 1):
+            chosen = columns["relationship"] == level
+            ages.append(dict(zip(columns["household"][chosen].tolist(), columns["age"][chosen].tolist(), strict=True)))
+        both = sorted(ages[0].keys() & ages[1].keys())
+        couples[name] = np.corrcoef([ages[0][home] for home in both], [ages[1][home] for home in both])[0, 1]
+    print(f"correlation of the ages of couples: original {couples['original']:.3f}, twin {couples['twin']:.3f}")
+
+
+def million(seed: int) -> None:
+    """Time a twin of a million records and ten columns."""
+    import duckdb
+
+    columns = [*COLUMNS["census"], "spouse", "own_child"]
+    census = datasets.census_population().select(columns)
+    records = census.take(np.random.default_rng(seed).integers(0, len(census), 1_000_000))
+    began = time.process_time()
+    duckdb.connect().execute(f"SELECT {', '.join(columns)}, count(*) FROM records GROUP BY ALL").fetchall()
+    unit = time.process_time() - began
+    for measure in (False, True):
+        began, began_cpu = time.perf_counter(), time.process_time()
+        done = rc.synthesise(records, columns=columns, seed=seed, measure=measure)
+        spent, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+        assert not any(table.differing for table in done.summary.tables)
+        what = "drawn and attacked" if measure else "drawn"
+        print(
+            f"a million records, ten columns, {what}: {spent:.0f} s, {cpu:.0f} s of processor time, {cpu / unit:.0f} times a GROUP BY"
+        )
 
 
 def main() -> None:
@@ -102,8 +171,14 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--populations", nargs="+", default=["adult", "census"], choices=list(COLUMNS))
+    parser.add_argument("--households", action="store_true", help="draw whole households instead")
+    parser.add_argument("--million", action="store_true", help="time a twin of a million records instead")
     arguments = parser.parse_args()
-    for name in arguments.populations:
+    if arguments.households:
+        households(arguments.seed)
+    if arguments.million:
+        million(arguments.seed)
+    for name in [] if arguments.households or arguments.million else arguments.populations:
         rng = np.random.default_rng(arguments.seed)
         population = population_of(name)
         codes, categories = rc.Microdata(population.select(list(COLUMNS[name])), keys=COLUMNS[name]).column_codes(COLUMNS[name])

@@ -21,7 +21,7 @@ from rarecell.model.backoff import BackoffModel, BackoffNetwork
 from rarecell.model.backoff_conditionals import Conditional, tally_at
 from rarecell.model.backoff_contexts import n_values
 from rarecell.outcome.words import number, percent
-from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, legend, text_width, value_axis
+from rarecell.report.svg import WIDTH, Chart, Scale, height_axis, height_room, legend, text_width, value_axis
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 

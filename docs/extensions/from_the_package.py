@@ -129,7 +129,7 @@ def write_pages(app: Any) -> None:
 
 def explain_tables(app: Any, page: str, source: list[str]) -> None:
     """The page that explains the tables of the report is the one that the report itself quotes."""
-    from rarecell.report.meaning import PAGE
+    from rarecell.report.table import PAGE
 
     if page == "reference/report":
         source[0] = PAGE.read_text(encoding="utf-8")

@@ -135,7 +135,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "shadow", "participant"]
     shown = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--list", "2"])
     assert "Somebody who holds" in shown.stdout
-    assert "Surer than 0.8" in " ".join(shown.stdout.split())
+    assert re.search(r"Surer than *\n.* 0\.8\n", shown.stdout)
+    assert re.search(r"shadow .* \d+, \d+ right\n", shown.stdout)
     assert "counted from 1 in the original (for internal use)" in shown.stdout
     released, original = (str(tmp_path / f"{name}.csv") for name in ("released", "original"))
     found = rc.attack(released, original=original, keys=KEYS, register=str(tmp_path / "register.csv")).likeliest(2)
@@ -159,8 +160,9 @@ def test_protection_with_a_register_counts_as_an_attack_does(wish: dict[str, obj
         assert told.name == counted.name
         for name in ("before", "after", "swapped", "interval_after"):
             # Who gave values to whom is known to the plan; whoever compares two files guesses it.
-            error = 0.25 if told.name == "shadow" else 1e-6
-            assert getattr(told, name) == pytest.approx(getattr(counted, name), rel=error), (told.name, name)
+            # The formal mode draws anew each time, so of a few links one or two more or less may be guessed.
+            errors = {"rel": 0.25, "abs": 2.5} if told.name == "shadow" else {"rel": 1e-6}
+            assert getattr(told, name) == pytest.approx(getattr(counted, name), **errors), (told.name, name)
         assert (told.estimated_after is None) == (told.name == "participant")
     nearest = swap.intruders[1]
     assert swap.risk_before.expected_correct_matches == pytest.approx(nearest.before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -30,6 +31,19 @@ def stages(*, done: float, seconds: float) -> StageTree:
     for stage in tree.open:
         stage.started = time.monotonic() - seconds
     return tree
+
+
+class FullStream(io.StringIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_work_goes_on_where_nothing_can_be_written() -> None:
+    with ProgressLine(FullStream(), is_shown=True) as line:
+        line.start("search")
+        line.say("About 3 records could be recognised.")
+        line.done()
+    assert line.timings()[0].keys() == {"search"}
 
 
 def test_the_line_says_stage_part_and_time_left() -> None:

@@ -6,6 +6,7 @@ second, erased at the end, and absent where nobody is watching.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -110,8 +111,7 @@ class ProgressLine:
         """Print a sentence above the line."""
         with self._lock:
             self._show("")
-            self._stream.write(f"{sentence}\n")
-            self._stream.flush()
+            self._write(f"{sentence}\n")
 
     def timings(self) -> tuple[dict[str, float], dict[str, float]]:
         """The seconds of the stages that are done, by the clock and of the processor."""
@@ -139,9 +139,14 @@ class ProgressLine:
         if not self.is_shown or (not line and not self._n_shown):
             return
         erased = " " * (self._n_shown - len(line))
-        self._stream.write(f"\r{line}{erased}" if line else f"\r{erased}\r")
-        self._stream.flush()
+        self._write(f"\r{line}{erased}" if line else f"\r{erased}\r")
         self._n_shown = len(line)
+
+    def _write(self, text: str) -> None:
+        """Write to the stream; where that cannot be, the work goes on unwatched."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def line_of(stages: StageTree, width: int) -> str:

@@ -262,7 +262,11 @@ class _Group(click.Group):
         make_output_printable()
         if n_left := remove_stale_folders():
             folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
-            click.echo(f"rarecell: {folders} with copies of records, left behind by a run that was killed, removed.", err=True)
+            # Nobody's results depend on whether this can be printed.
+            with contextlib.suppress(OSError):
+                click.echo(
+                    f"rarecell: {folders} with copies of records, left behind by a run that was killed, removed.", err=True
+                )
         try:
             refuse_small_address_space()
             with when_asked_to_end(interrupt):

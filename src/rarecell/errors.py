@@ -18,8 +18,8 @@ def _quoted(names: Iterable[object]) -> str:
 def nearest_names(name: str, available: Iterable[str], *, limit: int = 3) -> list[str]:
     """Names similar to ``name``, best first; case is ignored."""
     by_folded = {candidate.casefold(): candidate for candidate in available}
-    found = difflib.get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
-    return [by_folded[folded] for folded in found]
+    similar = difflib.get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
+    return [by_folded[folded] for folded in similar]
 
 
 MOST_CHARACTERS = 2000

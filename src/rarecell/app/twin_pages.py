@@ -80,11 +80,11 @@ class TwinPages:
             return self._show(file, self.pages.drafts.of(request.query_params.get("again", "")))
         try:
             place = self.pages.folder.resolve(file)
-            wanted = {"data": str(place), **_options(fields)}
+            request_of_run = {"data": str(place), **_options(fields)}
             out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run(f"{stem(place.name)}-twin"))
             job = self.pages.jobs.start(
                 COMMAND,
-                json.dumps(wanted),
+                json.dumps(request_of_run),
                 out,
                 title=f"Synthetic twin of {place.name}",
                 back=f"/twin?file={quote(file)}&again={self.pages.drafts.keep(fields)}",

@@ -408,11 +408,11 @@ def right_in_truth(groups: Groups, group: Integers, true_value: Integers) -> Flo
     is_named = is_known & (seen.counts == most[seen.group])
     n_named = np.bincount(seen.group[is_named], minlength=seen.n_groups)
     named = seen.group[is_named] * n_values + seen.value[is_named]
-    found = np.zeros(len(group))
+    probability = np.zeros(len(group))
     there = np.flatnonzero(group >= 0)
     of_person = group[there] * n_values + band[true_value[there]]
-    found[there] = np.isin(of_person, named) / np.maximum(n_named[group[there]], 1)
-    return found
+    probability[there] = np.isin(of_person, named) / np.maximum(n_named[group[there]], 1)
+    return probability
 
 
 def groups_within(groups: Groups, limits: AttributeLimits, *, right: Floats | None = None) -> NDArray[np.bool_]:

@@ -98,12 +98,12 @@ def exchange_values(
     for g in failing:
         helped = list[tuple[int, int]]()
         while counts.shortfall(g) > 0.0 and budget[0] > 0:
-            found = _best_exchange(g, rows_of[g][free[rows_of[g]]], now, group, stratum, counts, with_value, free, rng, budget)
-            if found is None:
+            exchange = _best_exchange(g, rows_of[g][free[rows_of[g]]], now, group, stratum, counts, with_value, free, rng, budget)
+            if exchange is None:
                 break
-            _exchange(found, now, group, counts)
-            free[list(found)] = False
-            helped.append(found)
+            _exchange(exchange, now, group, counts)
+            free[list(exchange)] = False
+            helped.append(exchange)
         if counts.shortfall(g) > 0.0:
             # A group that is blanked all the same needs no exchange; its partners get their own values back.
             for pair in reversed(helped):
@@ -244,10 +244,10 @@ class _Counts:
         counts = self._of(g)
         counts[old] -= 1
         counts[new] += 1
-        found = self._measure(counts)
+        shortfall = self._measure(counts)
         counts[old] += 1
         counts[new] -= 1
-        return found
+        return shortfall
 
     def replace(self, g: int, old: int, new: int) -> None:
         counts = self._of(g)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell import datasets
 from rarecell.risk.interval import risk_interval
-from rarecell.risk.missing_values import SumLimits, matching_anything, register_complete
+from rarecell.risk.missing_values import SumLimits, matching_anything, register_complete, unseen_patterns
 from rarecell.risk.records import record_risk
 from tests.naive import missing_values as naive
+from tests.reference import adult_population
 from tests.test_risk_records import KnownModel
 
 
@@ -226,3 +229,45 @@ def test_a_file_without_missing_values_tells_one_number() -> None:
     found = rc.assess(datasets.census_sample(), keys=["age", "sex"], population=277_677, missing="matches-anything")
     assert found.summary.missing.own_level is None
     assert found.summary.missing.matches_anything is None
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=6), st.integers(0, 2**6 - 1), st.integers(0, 70))
+@settings(max_examples=80, deadline=None)
+def test_unseen_patterns_are_the_likeliest_if_keys_are_missing_independently(percents: list[int], seed: int, most: int) -> None:
+    """Against all subsets of the keys, sorted by their probability."""
+    share = np.array(percents) / 100.0
+    seen = np.random.default_rng(seed).random((3, len(share))) < share
+    found = unseen_patterns(seen, share, most)
+    every = np.array(list(product([False, True], repeat=len(share))))
+    probability = np.where(every, share, 1.0 - share).prod(axis=1)
+    known = {tuple(row) for row in seen}
+    able = sorted((p for p, row in zip(probability, every, strict=True) if p > 0.0 and tuple(row) not in known), reverse=True)
+    assert len({tuple(row) for row in found}) == len(found)
+    assert not known & {tuple(row) for row in found}
+    assert np.where(found, share, 1.0 - share).prod(axis=1) == pytest.approx(able[:most])
+
+
+def test_compatible_people_are_expected_as_many_as_there_are() -> None:
+    """A twentieth of every answer of Adult is blanked; the truth is counted pair by pair in the population, blanks included."""
+    keys = ["age", "education", "occupation", "race", "sex", "hours_per_week"]
+    people = adult_population().select(keys)
+    rng = np.random.default_rng(0)
+    values = [people[key].to_numpy(zero_copy_only=False).astype(str) for key in keys]
+    codes = np.stack([np.unique(value, return_inverse=True)[1].ravel() for value in values], axis=1)
+    codes[rng.random(codes.shape) < 0.05] = -1
+    rows = np.sort(rng.choice(people.num_rows, 4_884, replace=False))
+    sample = pa.table({key: pa.array(codes[rows, k], mask=codes[rows, k] < 0) for k, key in enumerate(keys)})
+    table = rc.Microdata(sample, keys=keys).table()
+    finer = table.with_coarsenings(rc.automatic_coarsenings(table))
+    model = rc.fit_backoff(finer, seed=0)
+    risk = matching_anything(record_risk(finer, model, population=people.num_rows), model)
+    assert finer.record_cell is not None
+    alone = np.flatnonzero(risk.sample_count[finer.record_cell] == 1)
+    n_people = np.zeros(len(alone), dtype=np.int64)
+    for place, row in enumerate(codes[rows[alone]]):
+        known = np.flatnonzero(row >= 0)
+        n_people[place] = ((codes[:, known] == row[known]) | (codes[:, known] < 0)).all(axis=1).sum()
+    cells = finer.record_cell[alone]
+    expected = np.exp(risk.log_cell_probability[cells]).sum() * (people.num_rows - table.n_records)
+    assert expected == pytest.approx((n_people - 1).sum(), rel=0.15)
+    assert risk.expected_population_uniques == pytest.approx((n_people == 1).sum(), rel=0.35)

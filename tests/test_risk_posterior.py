@@ -10,7 +10,12 @@ from scipy import integrate, special, stats
 from scipy.special import digamma, polygamma
 
 from rarecell._kernels import gamma
-from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
+from rarecell.risk.posterior import (
+    gamma_of_log_moments,
+    log_moments_of_gamma,
+    posterior_match_probability,
+    posterior_unique_probability,
+)
 
 
 @given(st.floats(-40, 5), st.floats(1e-8, 30))
@@ -18,6 +23,13 @@ def test_gamma_has_the_moments_asked_for(mean_log: float, variance_log: float) -
     shape, scale = gamma_of_log_moments(np.array([mean_log]), np.array([variance_log]))
     assert polygamma(1, shape[0]) == pytest.approx(variance_log, rel=1e-8)
     assert digamma(shape[0]) + np.log(scale[0]) == pytest.approx(mean_log, abs=1e-8)
+
+
+@given(st.floats(1e-3, 1e6), st.floats(1e-12, 10.0))
+def test_a_gamma_variable_has_these_moments_of_its_logarithm(shape: float, mean: float) -> None:
+    mean_log, variance_log = log_moments_of_gamma(np.array([shape]), np.array([mean]))
+    assert mean_log[0] == pytest.approx(digamma(shape) + np.log(mean / shape), rel=1e-10, abs=1e-10)
+    assert variance_log[0] == pytest.approx(polygamma(1, shape), rel=1e-11)
 
 
 @example(0.01, 1.0000000000000003e-09, 145)

@@ -31,12 +31,17 @@ def compatible_records(table: rc.ContingencyTable, cell: int) -> int:
 
 
 def compatible_probability(table: rc.ContingencyTable, probability: np.ndarray, cell: int) -> float:
-    """Sum of the probabilities of all cells that are compatible and lack keys together as some record does."""
-    seen = {lacking(table, row) for row in table.cells}
+    """Sum of the probabilities of all cells that are compatible and lack keys that some, but not all, records lack."""
+    of_records = np.array([lacking(table, row) for row in table.cells])
+    sometimes, always = of_records.any(axis=0), of_records.all(axis=0)
+
+    def is_possible(lacks: np.ndarray) -> bool:
+        return bool((~lacks | sometimes).all() and (lacks | ~always).all())
+
     return sum(
         float(probability[other])
         for other in product(*(range(c.n_levels) for c in table.categories))
-        if lacking(table, np.array(other)) in seen and are_compatible(table, table.cells[cell], np.array(other))
+        if is_possible(np.array(lacking(table, np.array(other)))) and are_compatible(table, table.cells[cell], np.array(other))
     )
 
 

@@ -25,7 +25,8 @@ Its probability is a sum over cells, most of them empty. Where the sum is cut sh
 overstated:
 
 * for records with f > 1, only occupied cells are summed;
-* keys are taken to be missing together only in the combinations that occur in the file (its *patterns*);
+* keys are missing together in many combinations (*patterns*); summed are those of the file, and of the others as many as
+  :data:`MOST_UNSEEN_PATTERNS`, the likeliest first if keys were missing independently;
 * if a record could have very many combinations of values for the keys it lacks (:class:`SumLimits`), only the most frequent ones
   are summed.
 
@@ -34,22 +35,26 @@ keys from all others (:meth:`~rarecell.model.protocol.CellModel.with_last`): whe
 the other way round. On census samples with 3 % of ages missing, the number of population uniques was right to within a tenth; the
 default's average over orders gave one and a half to two times the truth.
 
-The probability of A(c) is taken to have the same relative uncertainty as that of c, or the average uncertainty of its cells if
-that is smaller: the cells of A(c) share most of their marginals. A record stands for as many people of A(c) as of c.
+Patterns that no record of the file has count, too. Somebody who lacks three of six keys is rare, but matches hundreds of records: with a
+twentieth of the answers missing, such people were a third of those who match a record of Adult, and the file had few of their patterns.
+
+The relative uncertainty of the probability of A(c) is at most that of c. People who lack different keys are counted by different
+marginals, whose errors are taken as independent; cells that differ from c in the same keys err together. A record stands for as many
+people of A(c) as of c.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.gamma import digammas
 from rarecell.model.protocol import CellModel, LogMoments
-from rarecell.risk.posterior import gamma_of_log_moments
+from rarecell.risk.posterior import gamma_of_log_moments, log_moments_of_gamma
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 
@@ -58,6 +63,10 @@ Cells = NDArray[np.int32]
 
 N_FITS = 8
 """Number of sets of keys, most frequently missing first, that are predicted from all others by a model of their own."""
+
+
+MOST_UNSEEN_PATTERNS = 256
+"""Number of combinations of missing keys that no record of the file has, but people outside it may have."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +78,14 @@ class SumLimits:
     values : int
         Largest number of combinations of values that are summed for the keys a record lacks.
     cells : int
-        Largest number of cells that are summed in all; beyond it, the rarest patterns are left out.
+        Largest number of cells that are summed in all, a quarter of them for records that lack answers themselves; beyond it, the
+        rarest patterns are left out.
     at_once : int
         Number of cells whose probabilities are computed together.
     """
 
     values: int = 2_048
-    cells: int = 400_000
+    cells: int = 600_000
     at_once: int = 1 << 18
 
 
@@ -124,11 +134,13 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
     patterns, of_cell = _patterns(lacks, table.counts)
     everybody = np.ones((len(patterns), len(patterns)), dtype=bool)
     values = table.counts, probability, probability * deviation
-    n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, values, everybody)
+    n_compatible, total, error = _occupied_sums(table, patterns, of_cell, values, everybody)
     alone = np.flatnonzero(n_compatible == 1)
-    groups = list(_empty_cells(table, patterns, patterns, alone, lacks, limits).items())
-    total, spread = _with_empty_cells(model, groups, probability, total, spread, n_fits, limits)
-    return _of_compatible(risk, n_compatible, np.minimum(total, 1.0), spread, deviation)
+    missing_share = np.average(lacks, axis=0, weights=table.counts)
+    others = np.concatenate([patterns, unseen_patterns(patterns, missing_share)])
+    groups = list(_empty_cells(table, others, alone, lacks, limits).items())
+    total, error = _with_empty_cells(model, groups, probability, total, error, n_fits, limits)
+    return _of_compatible(risk, n_compatible, np.minimum(total, 1.0), error, deviation)
 
 
 def register_complete(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FITS, limits: SumLimits = SUM_LIMITS) -> RecordRisk:
@@ -157,12 +169,12 @@ def register_complete(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
     has_all: NDArray[np.bool_] = np.logical_not((patterns[None, :, :] & ~patterns[:, None, :]).any(axis=2))
     (n_compatible,) = _occupied_sums(table, patterns, of_cell, (table.counts,), has_all)
     to_complete = np.broadcast_to(is_complete, has_all.shape)
-    total, spread = _occupied_sums(table, patterns, of_cell, (probability, probability * deviation), to_complete)
+    total, error = _occupied_sums(table, patterns, of_cell, (probability, probability * deviation), to_complete)
     alone = np.flatnonzero(n_compatible == 1)
-    groups = list(_empty_cells(table, patterns, np.zeros((1, table.n_keys), dtype=bool), alone, lacks, limits).items())
-    total, spread = _with_empty_cells(model, groups, probability, total, spread, n_fits, limits)
+    groups = list(_empty_cells(table, np.zeros((1, table.n_keys), dtype=bool), alone, lacks, limits).items())
+    total, error = _with_empty_cells(model, groups, probability, total, error, n_fits, limits)
     answered = max(float(table.counts[is_complete[of_cell]].sum()), 1.0) / table.n_records
-    return _of_compatible(risk, n_compatible, np.minimum(total / answered, 1.0), spread / answered, deviation)
+    return _of_compatible(risk, n_compatible, np.minimum(total / answered, 1.0), error / answered, deviation)
 
 
 def _with_empty_cells(
@@ -170,39 +182,51 @@ def _with_empty_cells(
     groups: Sequence[tuple[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]],
     probability: Floats,
     total: Floats,
-    spread: Floats,
+    error: Floats,
     n_fits: int,
     limits: SumLimits,
 ) -> tuple[Floats, Floats]:
-    """The sums with the empty cells added; the most frequent sets of keys are predicted by a model that has them last."""
-    rest = [part for _, parts in groups[n_fits:] for part in parts]
-    for keys, parts in [*groups[:n_fits], *([((), rest)] if rest else [])]:
+    """Sums of probabilities, and their standard errors, with the empty cells added.
+
+    The most frequent sets of keys are predicted by a model that has them last.
+    """
+    squares = error**2
+    rest = list(enumerate(parts for _, parts in groups[n_fits:]))
+    for keys, numbered in [*((keys, [(0, parts)]) for keys, parts in groups[:n_fits]), *([((), rest)] if rest else [])]:
         predictor = model.with_last(keys) if keys else model
-        scale = 1.0 if predictor is model else probability / np.exp(predictor.log_cell_probability(None))
-        cells, rows = (np.concatenate(some) for some in zip(*parts, strict=True))
+        scale = np.ones(len(total))
+        if predictor is not model:
+            scale = probability / np.exp(predictor.log_cell_probability(None))
+        cells, rows = (np.concatenate(some) for some in zip(*(part for _, parts in numbered for part in parts), strict=True))
+        group = np.concatenate([np.full(len(part[1]), number) for number, parts in numbered for part in parts])
+        laws = []
         for start in range(0, len(rows), limits.at_once):
-            asked, of = cells[start : start + limits.at_once], rows[start : start + limits.at_once]
-            more, its_deviation = _law_of(predictor.log_cell_probability(asked), predictor.posterior(asked))
-            total += np.bincount(of, weights=more, minlength=len(total)) * scale
-            spread += np.bincount(of, weights=more * its_deviation, minlength=len(total)) * scale
-    return total, spread
+            asked = cells[start : start + limits.at_once]
+            laws.append(_law_of(predictor.log_cell_probability(asked), predictor.posterior(asked)))
+        more, deviation = (np.concatenate(some) for some in zip(*laws, strict=True)) if laws else (np.zeros(0), np.zeros(0))
+        total = total + np.bincount(rows, weights=more, minlength=len(total)) * scale
+        # Cells of a row that differ from it in the same keys err together, those that differ in others independently.
+        pairs, place = np.unique(rows * len(groups) + group, return_inverse=True)
+        of_pair = np.bincount(place, weights=more * deviation, minlength=len(pairs))
+        squares = squares + np.bincount(pairs // len(groups), weights=of_pair**2, minlength=len(total)) * scale**2
+    return total, np.sqrt(squares)
 
 
-def _of_compatible(risk: RecordRisk, n_compatible: Floats, total: Floats, spread: Floats, deviation: Floats) -> RecordRisk:
-    """The risk with these counts and probabilities of the people who match; ``spread`` is a sum of probabilities times deviations."""
+def _of_compatible(risk: RecordRisk, n_compatible: Floats, total: Floats, error: Floats, deviation: Floats) -> RecordRisk:
+    """The risk with these counts and probabilities of the people who match; ``error`` is the standard error of the latter."""
     probability = np.exp(risk.log_cell_probability)
     total = np.maximum(total, probability)
     # Cells of probability zero occur in an additive model; for them the ratio is undefined.
     is_possible = probability > 0.0
     ratio = np.divide(total, probability, out=np.ones(len(total)), where=is_possible)
-    average = np.divide(spread, total, out=np.zeros(len(total)), where=is_possible)
+    relative = np.divide(error, total, out=np.zeros(len(total)), where=is_possible)
     with np.errstate(divide="ignore"):
         log_p = np.where(is_possible, risk.log_cell_probability + np.log(ratio), np.log(total))
     return replace(
         risk,
         sample_count=np.rint(n_compatible).astype(np.int64),
         log_cell_probability=log_p,
-        posterior=_widened(risk.posterior, np.log(ratio), np.minimum(average, deviation)),
+        posterior=_widened(risk.posterior, np.log(ratio), np.minimum(relative, deviation)),
         log_widening=np.log(ratio),
     )
 
@@ -218,23 +242,27 @@ def _lacks(table: ContingencyTable, cells: Cells) -> NDArray[np.bool_]:
 
 
 def _law_of(log_probability: Floats, moments: LogMoments | None) -> tuple[Floats, Floats]:
-    """Mean probability of some cells, and the standard deviation of its logarithm.
+    """Mean probability of some cells, and its relative standard deviation.
 
     The mean is the model's own: that of a gamma distribution with these moments of the logarithm is far too large where little
-    is known.
+    is known. The deviation is that of the gamma distribution: where little is known the logarithm varies without bounds, which
+    adds nothing to a sum.
     """
-    return np.exp(log_probability), np.zeros(len(log_probability)) if moments is None else np.sqrt(moments.variance)
+    if moments is None:
+        return np.exp(log_probability), np.zeros(len(log_probability))
+    shape, _ = gamma_of_log_moments(moments.mean, moments.variance)
+    return np.exp(log_probability), 1.0 / np.sqrt(shape)
 
 
 def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats) -> LogMoments | None:
-    """The posterior of a probability multiplied by a given ratio, with its logarithm known up to the given deviation."""
+    """The posterior of a probability multiplied by a given ratio, and then known up to the given relative deviation."""
     if posterior is None:
         return None
-    variance = np.where(log_ratio > 0.0, deviation**2, posterior.variance)
-    shape, _ = gamma_of_log_moments(posterior.mean, posterior.variance)
-    new_shape, _ = gamma_of_log_moments(posterior.mean, variance)
-    moved = (digammas(new_shape) - np.log(new_shape)) - (digammas(shape) - np.log(shape))
-    return LogMoments(posterior.mean + log_ratio + moved, variance, posterior.error)
+    shape, scale = gamma_of_log_moments(posterior.mean, posterior.variance)
+    is_wider = log_ratio > 0.0
+    new_shape = np.where(is_wider, 1.0 / np.maximum(deviation, 1e-6) ** 2, shape)
+    mean, variance = log_moments_of_gamma(new_shape, shape * scale * np.exp(log_ratio))
+    return LogMoments(np.where(is_wider, mean, posterior.mean), np.where(is_wider, variance, posterior.variance), posterior.error)
 
 
 # ---------------------------------------------------------------------- occupied cells
@@ -245,6 +273,41 @@ def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDAr
     patterns, which = np.unique(lacks, axis=0, return_inverse=True)
     order = np.argsort(-np.bincount(which.ravel(), weights=counts), kind="stable")
     return patterns[order], np.argsort(order)[which.ravel()]
+
+
+def unseen_patterns(seen: NDArray[np.bool_], missing_share: Floats, most: int = MOST_UNSEEN_PATTERNS) -> NDArray[np.bool_]:
+    """The likeliest sets of missing keys that are not among those seen, if keys were missing independently; likeliest first.
+
+    1. The likeliest set of all lacks the keys that are missing more often than not. Every other set departs from it in some keys, and
+       costs the sum of their absolute log-odds.
+    2. With keys by rising cost, each set of departures follows from exactly one cheaper one: its last key is replaced by the next, or
+       the next is added. A heap gives them in the order of their cost.
+
+    Examples
+    --------
+    >>> seen = np.array([[False, False, False], [True, False, False], [False, True, False]])
+    >>> unseen_patterns(seen, np.array([0.1, 0.05, 0.0])).tolist()
+    [[True, True, False]]
+    """
+    able = np.flatnonzero((missing_share > 0.0) & (missing_share < 1.0))
+    odds = np.abs(np.log(missing_share[able]) - np.log1p(-missing_share[able]))
+    able, cost = able[np.argsort(odds, kind="stable")], np.sort(odds, kind="stable")
+    likeliest = missing_share > 0.5
+    known = {pattern.tobytes() for pattern in seen}
+    unseen: list[NDArray[np.bool_]] = []
+    heap: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    while heap and len(unseen) < most:
+        total, departures = heappop(heap)
+        pattern = likeliest.copy()
+        pattern[able[list(departures)]] ^= True
+        if pattern.tobytes() not in known:
+            unseen.append(pattern)
+        last = departures[-1] if departures else -1
+        if last + 1 < len(able):
+            heappush(heap, (total + cost[last + 1], (*departures, last + 1)))
+            if departures:
+                heappush(heap, (total + cost[last + 1] - cost[last], (*departures[:-1], last + 1)))
+    return np.array(unseen, dtype=bool).reshape(len(unseen), len(missing_share))
 
 
 def _occupied_sums(
@@ -301,7 +364,6 @@ def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArr
 
 def _empty_cells(
     table: ContingencyTable,
-    patterns: NDArray[np.bool_],
     others: NDArray[np.bool_],
     alone: NDArray[np.int64],
     lacks: NDArray[np.bool_],
@@ -313,25 +375,37 @@ def _empty_cells(
     ``others`` and are grouped by the keys that are missing in either of the two.
     """
     by_keys: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
+    is_complete = ~lacks[alone].any(axis=1)
+    complete = _of_complete(table, others, alone[is_complete])
+    incomplete = _of_incomplete(table, others, alone[~is_complete], lacks, limits.values)
+    # An incomplete cell has many completions; those of few records must not take the places of all others.
     n_left = limits.cells
-    for differ, cells, owners in _by_pattern(table, others, alone, lacks, limits.values):
-        by_keys.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
-        n_left = max(0, n_left - len(cells))
-        if n_left == 0:
-            break
+    for some, n_kept in ((complete, limits.cells // 4), (incomplete, 0)):
+        for differ, cells, owners in some:
+            n_taken = max(0, n_left - n_kept)
+            if n_taken == 0:
+                break
+            by_keys.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_taken], owners[:n_taken]))
+            n_left -= min(n_taken, len(cells))
     return by_keys
 
 
-def _by_pattern(
+def _of_complete(
+    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.bool_], Cells, NDArray[np.int64]]]:
+    """For each pattern, complete cells with its keys set to missing."""
+    for pattern in patterns:
+        if pattern.any() and len(alone):
+            yield pattern, _with_missing(table, table.cells[alone], pattern), alone
+
+
+def _of_incomplete(
     table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_], most_values: int
 ) -> Iterator[tuple[NDArray[np.bool_], Cells, NDArray[np.int64]]]:
-    """For each pattern: complete cells with its keys set to missing, and the possible completions of the incomplete ones."""
-    is_complete = ~lacks[alone].any(axis=1)
+    """For each pattern, the possible completions of incomplete cells, with its keys set to missing."""
     values: dict[bytes, Cells] = {}
     for pattern in patterns:
-        if pattern.any() and is_complete.any():
-            yield pattern, _with_missing(table, table.cells[alone[is_complete]], pattern), alone[is_complete]
-        for cell in alone[~is_complete].tolist():
+        for cell in alone.tolist():
             if np.array_equal(pattern, lacks[cell]):
                 # The cell itself.
                 continue

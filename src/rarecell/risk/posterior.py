@@ -30,6 +30,18 @@ def gamma_of_log_moments(mean_log: Floats, variance_log: Floats) -> tuple[Floats
     return shape, scale
 
 
+def log_moments_of_gamma(shape: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of the logarithm of a gamma variable with this shape and mean: ψ(a) + log(mean/a) and ψ′(a).
+
+    ψ′(a) is the sum of 1/(a+j)² up to j = 9 and of the asymptotic series from a + 10 on.
+    """
+    variance = np.add.reduce([1.0 / (shape + j) ** 2 for j in range(10)])
+    r = 1.0 / (shape + 10.0)
+    s = r * r
+    variance += r + 0.5 * s + r * s * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * 5 / 66))))
+    return gamma.digammas(shape) + np.log(mean / shape), variance
+
+
 def posterior_unique_probability(shape: ArrayLike, scale: ArrayLike, n_unseen: ArrayLike) -> Floats:
     """Probability (1 + M·scale)^−a that none of the M unseen units falls into the cell."""
     odds = np.asarray(n_unseen, dtype=np.float64) * np.asarray(scale)

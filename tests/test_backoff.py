@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -377,3 +378,32 @@ def test_the_posterior_of_an_average_has_the_variance_within_and_between_its_net
     # An order and its reverse count as one observation of the chance in the orders.
     pairs = 0.5 * (log_means[::2] + log_means[1::2])
     assert error == pytest.approx(pairs.std(axis=0, ddof=1) / np.sqrt(2))
+
+
+@st.composite
+def shuffled_files(draw: st.DrawFn) -> tuple[pa.Table, list[str], list[int]]:
+    """A small file with keys of many levels and keys that repeat each other, another order of its keys, and one of its records."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_records = draw(st.integers(2, 150))
+    names = list("abcde"[: draw(st.integers(2, 5))])
+    values = {name: rng.zipf(1.6, n_records) % rng.integers(2, 25) for name in names}
+    if draw(st.booleans()):
+        values[names[-1]] = values[names[0]] % draw(st.integers(2, 30))
+    return pa.table(values), draw(st.permutations(names)), rng.permutation(n_records).tolist()
+
+
+@given(shuffled_files())
+@settings(max_examples=40, deadline=None)
+def test_neither_the_order_of_keys_nor_that_of_records_matters(file: tuple[pa.Table, list[str], list[int]]) -> None:
+    frame, other_keys, other_rows = file
+
+    def record_risks(sample: pa.Table, keys: list[str]) -> np.ndarray:
+        table = rc.Microdata(sample, keys=keys).table()
+        table = table.with_coarsenings(automatic_coarsenings(table))
+        assert table.record_cell is not None
+        model = fit_backoff(table, n_orders=4, many_cells=30)
+        return rc.record_risk(table, model, population=10 * len(sample)).unique_probability[table.record_cell]
+
+    risks = record_risks(frame, frame.column_names)
+    np.testing.assert_allclose(record_risks(frame, other_keys), risks, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(record_risks(frame.take(other_rows), frame.column_names), risks[other_rows], rtol=1e-7, atol=1e-12)

@@ -78,3 +78,16 @@ def test_costs_on_a_part_are_scaled_to_the_file() -> None:
     for one, other in zip(whole, on_part, strict=True):
         assert other.expected_population_uniques == pytest.approx(one.expected_population_uniques)
         assert other.n_sample_uniques == one.n_sample_uniques
+
+
+@given(coarsened_tables(max_records=60), st.integers(0, 2**32 - 1))
+@settings(max_examples=25)
+def test_a_part_does_not_depend_on_the_order_of_the_keys(table: rc.ContingencyTable, seed: int) -> None:
+    other = table.project(table.keys[::-1])
+    n_records = max(table.n_records // 2, 1)
+    parts = [random_part(each, n_records, np.random.default_rng(seed)) for each in (table, other)]
+    rows = [
+        {(tuple(cell), int(n)) for cell, n in zip(part.cells[:, ::step].tolist(), part.counts, strict=True)}
+        for part, step in zip(parts, (1, -1), strict=True)
+    ]
+    assert rows[0] == rows[1]

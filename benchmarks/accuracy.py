@@ -1,7 +1,7 @@
 """How close are the estimates to the truth, on samples from populations that are known?
 
     python benchmarks/accuracy.py [--seeds 10] [--first-seed 0] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
-                                  [--designs srs key column noise households copies stages stages-unsaid] [--models default|usual|all] [--csv FILE]
+                                  [--designs srs key column noise households copies stages stages-unsaid] [--models default|usual|all] [--csv FILE] [--pool FILE …]
 
 Draws samples from known populations (:mod:`benchmarks.populations`) with several sets of keys: simple random ones, whole households, or
 with unequal weights. Designs: inclusion by the root of the sizes of groups of a key, or of a column that is no key; log-normal noise
@@ -11,7 +11,8 @@ in how many of the samples the interval of 95 % held the true number of populati
 over combinations and over single samples with the slope of calibration (of the truth on the logit of the risk, by logistic regression; 1 is
 right), a calibration table of the default, how often its light was right, by fraction, and the allowance for the error of the model in
 its interval, each population judged by what the others ask for. ``--sets many-levels`` takes those with a key of many levels, ``--sets held-out``
-those of populations that did not help to choose the estimate.
+those of populations that did not help to choose the estimate. ``--pool`` prints errors and lights over the files that several runs wrote
+with ``--csv``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.accuracy_report import DEFAULT, report
+from benchmarks.accuracy_report import DEFAULT, report, report_pooled
 from benchmarks.forward_selection import forward_selected
 from benchmarks.latent_classes import latent_class_risk
 from benchmarks.populations import (
@@ -61,7 +62,19 @@ FRACTIONS = (0.005, 0.01, 0.035, 0.1)
 LEAST_RECORDS = 150
 """Smaller samples are not drawn: no model of several keys can be told from another on them."""
 
-SIGNS = ("log_ratio_of_parts", "z_of_parts", "uniques_of_parts", "deviation", "rare_levels", "model_error")
+SIGNS = (
+    "log_ratio_of_parts",
+    "z_of_parts",
+    "uniques_of_parts",
+    "deviation",
+    "rare_levels",
+    "model_error",
+    "n_records",
+    "sample_uniques",
+    "low",
+    "high",
+    "reasons",
+)
 """What the light and the width of the interval depend on; written to the CSV file, so that other limits can be tried on it."""
 
 
@@ -112,7 +125,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         seconds: float = 0.0,
         interval: RiskInterval | None = None,
         light: str | None = None,
-        signs: dict[str, float] | None = None,
+        signs: dict[str, float | str] | None = None,
     ) -> None:
         p = np.clip(probability, 1e-6, 1 - 1e-6)
         order = np.argsort(np.argsort(p, kind="stable"))
@@ -164,7 +177,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         fit = fit_diagnostics(table, model, population=n_population, refit=partial(choice.refitted, config=config), seed=seed)
         estimate = risk.expected_population_uniques, risk.expected_correct_matches
         interval = risk_interval(risk, model, seed=seed).widened(model_error(risk, fit), estimate)
-        light = reliability(risk, fit, None, interval=interval).light
+        trust = reliability(risk, fit, None, interval=interval)
         parts = fit.subsample
         signs = (
             (
@@ -174,11 +187,17 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
                 interval.relative_deviation,
                 dependence_on_rare_levels(risk),
                 interval.model_error,
+                table.n_records,
+                risk.n_sample_uniques,
+                *interval.population_uniques,
+                " ".join(trust.reasons),
             )
             if parts is not None
             else (0.0,) * len(SIGNS)
         )
-        record(label, risk.unique_probability[unique], matches, seconds, interval, light, dict(zip(SIGNS, signs, strict=True)))
+        record(
+            label, risk.unique_probability[unique], matches, seconds, interval, trust.light, dict(zip(SIGNS, signs, strict=True))
+        )
     if which == "all":
         started = time.perf_counter()
         full = plain.with_coarsenings(())
@@ -224,7 +243,11 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     parser.add_argument("--models", choices=["default", "usual", "all"], default="usual", help="which estimators to compare")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, help="write one line per sample and estimator")
+    parser.add_argument("--pool", type=Path, nargs="+", help="draw nothing; errors and lights of all samples in these CSV files")
     options = parser.parse_args(argv)
+    if options.pool:
+        report_pooled([row for path in options.pool for row in csv.DictReader(path.open(newline=""))])
+        return
     if "many-levels" in options.sets:
         options.sets = [name for name in available_sets() if name in MANY_LEVELS]
     if "held-out" in options.sets:

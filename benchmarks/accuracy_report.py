@@ -94,11 +94,14 @@ def report_fractions(rows: list[Row]) -> None:
     print(f"\nThe default by fraction, samples with at least {LEAST_TRUTH} population uniques")
     print(f"{'fraction':>8} {'samples':>8} {'median':>7} {'90 %':>7} {'worst':>7} {'held':>6}")
     usable = [row for row in rows if row["truth"] >= LEAST_TRUTH]
-    for fraction in sorted({row["fraction"] for row in usable}):
-        found = [row for row in usable if row["fraction"] == fraction]
+    fractions = sorted({row["fraction"] for row in usable})
+    for label, chosen in [*((f"{fraction:.3f}", {fraction}) for fraction in fractions), ("all", set(fractions))]:
+        found = [row for row in usable if row["fraction"] in chosen]
+        if not found:
+            continue
         errors = np.abs([row["estimate"] / row["truth"] - 1.0 for row in found])
         print(
-            f"{fraction:>8.3f} {len(found):>8} {np.median(errors):>7.1%} {np.quantile(errors, 0.9):>7.1%} {errors.max():>7.1%} "
+            f"{label:>8} {len(found):>8} {np.median(errors):>7.1%} {np.quantile(errors, 0.9):>7.1%} {errors.max():>7.1%} "
             f"{share(mean(found, 'covered')):>6}"
         )
 
@@ -112,6 +115,17 @@ def report_light(rows: list[Row]) -> None:
         found = [row["light"] for row in usable if low <= abs(row["estimate"] / row["truth"] - 1.0) < high]
         shares = [found.count(light) / len(found) if found else float("nan") for light in ("green", "amber", "red")]
         print(f"{words:<18} {len(found):>8} {share(shares[0]):>7} {share(shares[1]):>7} {share(shares[2]):>7}")
+
+
+def report_pooled(rows: list[Row]) -> None:
+    """Errors by fraction and the light over the samples of several runs, read from what they wrote."""
+    usable = [row for row in rows if row["estimator"] == DEFAULT]
+    for row in usable:
+        row.update(
+            {name: float(row[name]) for name in ("fraction", "truth", "estimate")}, covered=float(row["covered"] == "True")
+        )
+    report_fractions(usable)
+    report_light(usable)
 
 
 def report_allowance(rows: list[Row]) -> None:

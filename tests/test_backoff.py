@@ -387,6 +387,7 @@ def shuffled_files(draw: st.DrawFn) -> tuple[pa.Table, list[str], list[int]]:
     n_records = draw(st.integers(2, 150))
     names = list("abcde"[: draw(st.integers(2, 5))])
     values = {name: rng.zipf(1.6, n_records) % rng.integers(2, 25) for name in names}
+    values[names[0]][:2] = 0, 1
     if draw(st.booleans()):
         values[names[-1]] = values[names[0]] % draw(st.integers(2, 30))
     return pa.table(values), draw(st.permutations(names)), rng.permutation(n_records).tolist()

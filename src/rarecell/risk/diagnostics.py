@@ -60,6 +60,9 @@ NEARLY_SURE = 0.9
 MANY_DEVIATIONS = 4.0
 """Excess of doubles among rare records, in standard deviations, that is more than a slight misfit of the model."""
 
+NOTABLE_DOUBLES = 0.2
+"""Doubles of a rare record in the population, beyond those expected, that matter. Populations without copies had up to 0.18."""
+
 MANY_DOUBLES = 0.25
 """Doubles of a rare record in the population, beyond those expected, from which risk is overstated by about a fifth."""
 
@@ -136,7 +139,7 @@ class Repeats:
     @property
     def is_suspicious(self) -> bool:
         """Whether there are far more doubles than expected, and so many that they matter."""
-        return self.z > MANY_DEVIATIONS and self.per_record > NOTABLE_ERROR
+        return self.z > MANY_DEVIATIONS and self.per_record > NOTABLE_DOUBLES
 
     @property
     def is_large(self) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.words import percent
 from rarecell.risk.design import evenly_taken
@@ -25,8 +27,11 @@ LEAST_FRACTION = 0.005
 FEW_RECORDS = 200
 """With fewer records than this, models of several keys cannot be told apart."""
 
-WIDE = 0.08
+WIDE = 0.12
 """Relative standard deviation of the estimate from which an error of more than a tenth is likely enough to say so."""
+
+UNSURE = 0.06
+"""The same for what is left of it without chance, which no model could foresee: the estimate itself is not known well."""
 
 VERY_WIDE = 0.2
 """Relative standard deviation from which an error of more than a fifth is likely."""
@@ -36,6 +41,9 @@ MANY_UNIQUES = 50
 
 SMALL_FRACTION = 0.015
 """Below this sampling fraction, estimates of small numbers of population uniques were off by up to a fifth."""
+
+_ROUNDING = 0.01
+"""A sample of a fraction is a whole number of records."""
 
 DEPENDENT = 0.3
 """From this :func:`~rarecell.risk.interval.dependence_on_rare_levels` on, estimates were off by a tenth more often than chance has it."""
@@ -105,13 +113,13 @@ def reliability(
     if fit.repeats is not None and fit.repeats.is_suspicious:
         (against if fit.repeats.is_large else cautions).append(str(fit.repeats))
     fraction = table.n_records / risk.population
-    if fraction < LEAST_FRACTION:
+    if fraction < LEAST_FRACTION * (1.0 - _ROUNDING):
         cautions.append(
             f"The file holds {percent(fraction)} of the population; estimates were tried against known populations down to "
             f"{percent(LEAST_FRACTION)}."
         )
     is_many = risk.expected_population_uniques >= MANY_UNIQUES or fraction < SMALL_FRACTION
-    if interval is not None and interval.relative_deviation > WIDE and is_many:
+    if interval is not None and is_many and _is_wide(risk, interval):
         low, high = interval.population_uniques
         is_useless = interval.relative_deviation > VERY_WIDE and risk.expected_population_uniques >= MANY_UNIQUES
         (against if is_useless else cautions).append(
@@ -134,3 +142,11 @@ def reliability(
         cautions.append(f"The weights vary so much (design effect {design.spread:.1f}) that few records carry the estimate.")
     light = "red" if against else "amber" if cautions else "green"
     return with_light(light, (*against, *cautions))
+
+
+def _is_wide(risk: RecordRisk, interval: RiskInterval) -> bool:
+    """Whether the interval is wide, or wider than the chance that single records are unique explains."""
+    deviation = interval.relative_deviation
+    p = risk.unique_probability[risk.sample_count == 1]
+    chance = np.sqrt(np.sum(p * (1.0 - p))) / max(float(p.sum()), 1e-300)
+    return bool(deviation > WIDE or deviation**2 - chance**2 > UNSURE**2)

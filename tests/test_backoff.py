@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
-from rarecell.model.backoff_conditionals import Betas
+from rarecell.model.backoff_conditionals import Betas, Conditional, Households
 from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Tally
 from rarecell.model.random_draws import log_beta_draws
 from rarecell.swap.target import risk_after_pairs
@@ -408,3 +410,65 @@ def test_neither_the_order_of_keys_nor_that_of_records_matters(file: tuple[pa.Ta
     risks = record_risks(frame, frame.column_names)
     np.testing.assert_allclose(record_risks(frame, other_keys), risks, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(record_risks(frame.take(other_rows), frame.column_names), risks[other_rows], rtol=1e-7, atol=1e-12)
+
+
+@given(coarsened_tables(max_records=20), st.data())
+@settings(max_examples=15, deadline=None)
+def test_weights_have_the_best_likelihood_with_households_left_out(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    records = naive.records_of(table)
+    household = np.array(data.draw(st.lists(st.integers(0, 6), min_size=len(records), max_size=len(records))))
+    table = replace(table, record_cell=np.repeat(np.arange(table.n_cells), table.counts))
+    households = Households.of(table, household)
+    if households is None:
+        assert len(np.unique(household)) == len(household)
+        return
+    network = BackoffNetwork(table, range(table.n_keys), households=households)
+    for conditional in network.conditionals:
+        # The weights of shorter contexts stay; those of each context are the best given them.
+        for place, context in enumerate(conditional.contexts):
+
+            def likelihood(weights: Context, place: int = place, conditional: Conditional = conditional) -> float:
+                shortened = Conditional(conditional.vertex, (*conditional.contexts[:place], weights))
+                return naive.leave_households_out(network, shortened, records, household)
+
+            value = likelihood(context)
+            for strength in (context.strength / 2, context.strength * 2):
+                if 2**-4 <= strength <= 2**9:
+                    assert likelihood(replace(context, strength=strength)) <= value + 1e-9
+            assert likelihood(replace(context, power=0.0, discount=0.5)) <= value + 1e-9
+
+
+def test_relatives_do_not_vouch_for_each_other() -> None:
+    """Where whole households are drawn that share a postcode and an origin, a third of the risk would be missed."""
+    rng = np.random.default_rng(1)
+    n_households = 12_000
+    of_person = np.repeat(np.arange(n_households), rng.integers(1, 6, n_households))
+    share = (np.arange(400) + 2.7) ** -1.1
+    postcode = rng.choice(400, n_households, p=share / share.sum())[of_person]
+    origin = rng.choice(6, n_households, p=[0.5, 0.2, 0.1, 0.1, 0.06, 0.04])[of_person]
+    people = np.stack([postcode, rng.integers(0, 40, len(of_person)), rng.integers(0, 2, len(of_person)), origin], axis=1)
+    _, kind, number = np.unique(people, axis=0, return_inverse=True, return_counts=True)
+    rows = np.flatnonzero(rng.random(n_households)[of_person] < 0.08)
+    names = ["postcode", "age", "sex", "origin"]
+    table = rc.Microdata(pa.table({name: people[rows, k] for k, name in enumerate(names)}), keys=names).table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    n_true = int((number[kind.ravel()[rows]] == 1).sum())
+    by_record, by_household = (
+        rc.record_risk(table, fit_backoff(table, n_orders=4, household=each), population=len(people)).expected_population_uniques
+        for each in (None, of_person[rows])
+    )
+    assert by_record < 0.75 * n_true
+    assert by_household == pytest.approx(n_true, rel=0.15)
+    alone = fit_backoff(table, n_orders=4, household=np.arange(len(rows)))
+    assert rc.record_risk(table, alone, population=len(people)).expected_population_uniques == pytest.approx(by_record)
+
+
+def test_a_part_of_many_households_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rarecell.model.backoff_conditionals.MOST_MEMBERS", 40)
+    table = census_table()
+    household = np.arange(table.n_records) // 3
+    households = Households.of(table, household)
+    assert households is not None
+    assert 35 < len(households.household) <= 40
+    assert (np.bincount(households.household)[np.unique(households.household)] == 3).mean() > 0.9
+    assert fit_backoff(table, n_orders=2, household=household).log_cell_probability() is not None

@@ -51,6 +51,14 @@ def leave_one_out(network: BackoffNetwork, conditional: Conditional, records: np
     )
 
 
+def leave_households_out(network: BackoffNetwork, conditional: Conditional, records: np.ndarray, household: np.ndarray) -> float:
+    """Σ over records of log P(value | the records of all other households)."""
+    return sum(
+        math.log(probability(network, conditional, records[household != own], record))
+        for own, record in zip(household, records, strict=True)
+    )
+
+
 def records_of(table: rc.ContingencyTable) -> np.ndarray:
     return np.repeat(table.cells, table.counts, axis=0)
 

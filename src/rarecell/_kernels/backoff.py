@@ -143,6 +143,50 @@ def best_weight(of_pair, of_context, n_values, shorter, strengths, powers, disco
 
 
 @njit(cache=True, nogil=True)
+def without_some(in_pair, in_context, n_values, shorter, strength, power, discount, left_out):
+    """Log-likelihood of records, and the probability of each, given the numbers of others that count for it."""
+    total = 0.0
+    for i in range(len(in_pair)):
+        p = shorter[i]
+        if in_context[i] > 0.0:
+            weight = strength if power == 0.0 else strength * np.sqrt(in_context[i])
+            own = in_pair[i] - discount if in_pair[i] > 0.0 else 0.0
+            p = (own + (weight + discount * n_values[i]) * p) / (in_context[i] + weight)
+        left_out[i] = p
+        total += np.log(p)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def best_weight_without(in_pair, in_context, n_values, shorter, strengths, powers, discounts):
+    """:func:`best_weight` for records of which each is predicted from numbers of others of its own; see :func:`without_some`."""
+    n_strengths = len(strengths)
+    best, strength, power, discount = -np.inf, strengths[0], powers[0], discounts[0]
+    for candidate in powers:
+        for tried in discounts:
+            if candidate > 0.0 and tried > 0.0:
+                continue
+            total, product = np.zeros(n_strengths), np.ones(n_strengths)
+            for i in range(len(in_pair)):
+                others, q = in_context[i], shorter[i]
+                if others == 0.0:
+                    # The same for every candidate.
+                    continue
+                scale = 1.0 if candidate == 0.0 else np.sqrt(others)
+                own = (in_pair[i] - tried if in_pair[i] > 0.0 else 0.0) + tried * n_values[i] * q
+                for s in range(n_strengths):
+                    weight = strengths[s] * scale
+                    product[s] *= (own + weight * q) / (others + weight)
+                if min(product[0], product[n_strengths - 1]) < _SMALL:
+                    _take_logarithms(product, total)
+            _take_logarithms(product, total)
+            for s in range(n_strengths):
+                if total[s] > best:
+                    best, strength, power, discount = total[s], strengths[s], candidate, tried
+    return best, strength, power, discount
+
+
+@njit(cache=True, nogil=True)
 def shrink(mean, rest, variance, of_pair, of_context, n_values, strength, power, discount):
     """Replace posteriors in a shorter context by those in a longer one, where that was seen; ``Betas.given`` has the reasons."""
     for i in range(len(mean)):

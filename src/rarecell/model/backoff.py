@@ -35,6 +35,7 @@ from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_conditionals import (
     Betas,
     Conditional,
+    Households,
     draw_in_context,
     fitted_conditional,
     split_among_siblings,
@@ -95,6 +96,8 @@ class BackoffNetwork(_Backoff):
         A random part of the records, with the same vertices, on which contexts are chosen; by default all records.
     scores : dict, optional
         What networks of the same table and part share in choosing contexts.
+    households : Households, optional
+        Records that are left out together when the weights of contexts are chosen.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class BackoffNetwork(_Backoff):
         *,
         part: ContingencyTable | None = None,
         scores: Scores | None = None,
+        households: Households | None = None,
         progress: Progress = SILENT,
     ) -> None:
         self.table = table
@@ -113,7 +117,7 @@ class BackoffNetwork(_Backoff):
         self._posteriors: dict[int, Betas] = {}
         total = np.zeros((table.n_cells, 3))
         for vertex, masks in Growth(part or table, progress, scores).conditionals(self.order):
-            conditional, fitted = fitted_conditional(table, vertex, masks)
+            conditional, fitted = fitted_conditional(table, vertex, masks, households=households)
             conditionals.append(conditional)
             if part is None:
                 self._posteriors[vertex] = fitted
@@ -406,6 +410,7 @@ def fit_backoff(
     *,
     n_orders: int | None = None,
     many_cells: int = MANY_CELLS,
+    household: NDArray[np.int64] | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> BackoffModel:
@@ -421,6 +426,8 @@ def fit_backoff(
         Number of orders; by default :data:`N_ORDERS`, or half as many with more than ``many_cells`` cells.
     many_cells : int
         With more occupied cells than this, contexts are chosen on a random part of the records.
+    household : array of int, optional
+        Household of each record. Whole households are then left out, instead of single records, when weights of contexts are chosen.
     seed : int
         Seed of the orders and of the random part of the records.
     """
@@ -429,7 +436,9 @@ def fit_backoff(
     orders = random_orders(table.keys, n_orders, np.random.default_rng(seed))
     finer = with_answered(table)
     scores: Scores = {}
-    fit = partial(BackoffNetwork, part=_thinned(finer, many_cells, seed), scores=scores, progress=progress)
+    households = None if household is None else Households.of(finer, household, seed)
+    part = _thinned(finer, many_cells, seed)
+    fit = partial(BackoffNetwork, part=part, scores=scores, households=households, progress=progress)
     return BackoffModel(on_all_cores(fit, [(finer, order) for order in orders]), table)
 
 

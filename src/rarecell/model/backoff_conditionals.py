@@ -68,10 +68,76 @@ class Betas(NamedTuple):
         return betas
 
 
+@dataclass(frozen=True, eq=False)
+class Households:
+    """Records that came into the file together, and say little about each other's unseen neighbours.
+
+    Where whole households are drawn, somebody's relatives confirm what they share, such as a postcode; the unseen people are of other households.
+    So the weights of contexts are chosen by how well records are predicted from those of *other* households.
+
+    Attributes
+    ----------
+    cells : ndarray
+        Key codes of the members of some households, all of each.
+    household : ndarray
+        Household of each of these members.
+    """
+
+    cells: NDArray[np.int32]
+    household: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: ContingencyTable, household: NDArray[np.int64], seed: int = 0) -> Households | None:
+        """Some of the households of a file, given that of each record; None if no record shares its household with another."""
+        if table.record_cell is None:
+            return None
+        counted = np.flatnonzero(table.record_cell >= 0)
+        _, of_record, size = np.unique(household[counted], return_inverse=True, return_counts=True)
+        if not len(size) or int(size.max()) == 1:
+            return None
+        order = np.random.default_rng(seed).permutation(len(size))
+        n_taken = (
+            int(np.searchsorted(np.cumsum(size[order]), MOST_MEMBERS, side="right")) if len(counted) > MOST_MEMBERS else len(size)
+        )
+        is_taken = np.zeros(len(size), dtype=bool)
+        is_taken[order[: max(n_taken, 1)]] = True
+        members = np.flatnonzero(is_taken[of_record])
+        cells = np.asfortranarray(table.cells[table.record_cell[counted[members]]])
+        return cls(cells, of_record[members].astype(np.int64))
+
+    def others(self, tally: Tally, pair: Integers, context: Integers) -> Tally:
+        """For each member, the counts without its household; ``pair`` and ``context`` are those of the members."""
+        n_households = int(self.household.max()) + 1
+        _, place, in_pair = np.unique(
+            pair.astype(np.int64) * n_households + self.household, return_inverse=True, return_counts=True
+        )
+        _, where, in_context = np.unique(
+            context.astype(np.int64) * n_households + self.household, return_inverse=True, return_counts=True
+        )
+        # Values that nobody outside the household has in the context, each counted at one of its members.
+        one_of_each = np.empty(len(in_pair), dtype=np.int64)
+        one_of_each[place] = np.arange(len(place))
+        is_own = in_pair == tally.of_pair[pair[one_of_each]]
+        n_own = np.bincount(where[one_of_each], weights=is_own, minlength=len(in_context))
+        return Tally(
+            tally.of_pair[pair] - in_pair[place], tally.of_context[pair] - in_context[where], tally.n_values[pair] - n_own[where]
+        )
+
+
+MOST_MEMBERS = 10_000
+"""If there are more records than this, weights are chosen by those of a random part of the households."""
+
+
 def fitted_conditional(
-    table: ContingencyTable, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
+    table: ContingencyTable,
+    vertex: int,
+    masks: Sequence[int],
+    contexts: Sequence[Context] | None = None,
+    households: Households | None = None,
 ) -> tuple[Conditional, Betas]:
     """Smooth every context by leave-one-out likelihood on all records, unless the fitted ``contexts`` are given.
+
+    With ``households``, whole households are left out instead of single records.
 
     1. Rows are the pairs of the longest context; shorter contexts merge some of them.
     2. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
@@ -89,6 +155,10 @@ def fitted_conditional(
     betas = Betas.uniform(n_values(table, vertex))
     left_out = betas.mean
     fitted: list[Context] = []
+    is_by_household = households is not None and contexts is None and taken is None
+    if households is not None and is_by_household:
+        row_of_member = table.marginals.positions(longest, households.cells)
+        without = betas.mean[before[row_of_member]]
     for place, mask in enumerate(masks):
         if place == 0:
             given, pairs = rows.start(vertex, parent_of(table, vertex))
@@ -98,7 +168,14 @@ def fitted_conditional(
         tally, first = rows.tally(given, pairs)
         shorter = before[first]
         betas, left_out = betas.at(shorter), left_out[shorter]
-        if contexts is None:
+        if households is not None and is_by_household:
+            others = households.others(tally, pairs.of_row[row_of_member], given.of_row[row_of_member])
+            _, *weight = kernels.best_weight_without(*others, without, STRENGTHS, POWERS, DISCOUNTS)
+            fitted.append(Context(mask, *weight))
+            longer = np.empty(len(without))
+            kernels.without_some(*others, without, *weight, longer)
+            without = longer
+        elif contexts is None:
             _, *weight = kernels.best_weight(*tally, left_out, STRENGTHS, POWERS, DISCOUNTS)
             fitted.append(Context(mask, *weight))
             one_less = np.empty(len(left_out))

@@ -152,7 +152,7 @@ def assessed(
 ) -> Assessment:
     """Assess a file, step by step; ``request`` says what a protection will need to know about the records."""
     data, table, zeros = _counted(config, stages, frames.data, request)
-    model, choice = _modelled(table, config, stages)
+    model, choice = _modelled(data, table, config, stages)
     with stages.stage(Stage.RISK):
         own = models.own_level_risk(table, model, config)
         anything = matching_anything(own, model)
@@ -251,13 +251,16 @@ def _counted(
     return data, table, zeros
 
 
-def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tuple[CellModel, ModelChoice | None]:
+def _modelled(
+    data: Microdata, table: ContingencyTable, config: RunConfig, stages: Stages
+) -> tuple[CellModel, ModelChoice | None]:
     """The model that the risk comes from, and the best single one if the risk is built on that."""
     with stages.stage(Stage.MODELS):
         if config.model in models.FROM_BEST:
             choice = models.choose_models(table, config, progress=stages.progress)
             return choice.risk_model, choice
-        return models.risk_model(table, config, progress=stages.progress), None
+        household = data.household_codes() if table.record_cell is not None else None
+        return models.risk_model(table, config, household=household, progress=stages.progress), None
 
 
 def _judged(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE, SKINNER_SHLOMO
 from rarecell.data.crossing import wider_table
@@ -165,11 +166,16 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
     return ModelChoice(best, search, risk_model)
 
 
-def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> CellModel:
-    """The model that the risk comes from, without searching for the best single one unless it is needed."""
+def risk_model(
+    table: ContingencyTable, config: RunConfig, *, household: NDArray[np.int64] | None = None, progress: Progress = SILENT
+) -> CellModel:
+    """The model that the risk comes from, without searching for the best single one unless it is needed.
+
+    ``household`` is that of each record, where the file says it.
+    """
     if config.model in FROM_BEST:
         return choose_models(table, config, progress=progress).risk_model
-    return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress)
+    return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress, household)
 
 
 def with_best(model: CellModel, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
@@ -214,7 +220,14 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
     return results[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
 
 
-def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, memory: int, progress: Progress) -> CellModel:
+def _risk_model(
+    table: ContingencyTable,
+    config: RunConfig,
+    marginals: Marginals,
+    memory: int,
+    progress: Progress,
+    household: NDArray[np.int64] | None = None,
+) -> CellModel:
     """The model that the risk comes from, unless it is built on the best one."""
     if config.model == "independence":
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
@@ -240,7 +253,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
             table, search=config.search, seed=config.seed, max_clique=config.max_clique, limits=limits, marginals=marginals
         )
         return AverageModel([step.best for step in path])
-    return fit_backoff(table, seed=config.seed, progress=progress)
+    return fit_backoff(table, household=household, seed=config.seed, progress=progress)
 
 
 def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:

@@ -154,7 +154,8 @@ def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunCon
     """:func:`side_risk`, and the model it comes from."""
     weighed = with_design_weights(data, table, config)
     prepared = _prepared(weighed, config)
-    model = models.risk_model(prepared, replace(config, cliques=()))
+    household = data.household_codes() if prepared.record_cell is not None else None
+    model = models.risk_model(prepared, replace(config, cliques=()), household=household)
     return models.risk_of(prepared, model, config), model
 
 

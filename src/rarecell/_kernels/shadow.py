@@ -36,18 +36,32 @@ class Places(NamedTuple):
 
 
 class MoveKind(NamedTuple):
-    """A kind of move: the keys that move (D), those on which giver and receiver agree (S), and what is alike by them.
+    """A kind of move: the keys that move (D), those on which giver and receiver agree (S), and the rows of the released file by both.
 
-    ``rest`` are the hashes of the people's cells without D, sorted, and ``rest_order`` the cells; ``part`` and ``part_order`` are the
-    same for rows of the released file by D and S.
+    ``part`` are the hashes of the rows' values of D and S, sorted, ``part_order`` the rows, and ``slots`` a hash table of ``part``.
     """
 
     moved: NDArray[np.int64]
     agreed: NDArray[np.int64]
-    rest: NDArray[np.uint64]
-    rest_order: NDArray[np.int64]
     part: NDArray[np.uint64]
     part_order: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+
+class Alike(NamedTuple):
+    """Cells of people that agree with some claim on every key that does not move, those of a group side by side.
+
+    ``group`` is the group of each claim and ``start`` where each group begins, and the last one ends. Of every cell there are the values
+    of the keys that move (``codes``, a row for each of these keys), the hash of all keys, the number of people, and one number for that and
+    how many rows of the released file are still there (``standing``).
+    """
+
+    group: NDArray[np.int64]
+    start: NDArray[np.int64]
+    codes: NDArray[np.int32]
+    hashed: NDArray[np.uint64]
+    people: NDArray[np.int64]
+    standing: NDArray[np.int64]
 
 
 class Suspects(NamedTuple):
@@ -93,18 +107,6 @@ def _class_of_steps(apart):
 
 
 @borrowing
-def _first_not_below(values, value):
-    low, high = 0, len(values)
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@borrowing
 def _partly(places, codes, row, keys):
     """Hash of some of the keys of a row."""
     total = np.uint64(0)
@@ -117,14 +119,6 @@ def _partly(places, codes, row, keys):
 def _people_at(people, hashed):
     position = people.slots[slot_of_position(people.slots, people.hashed, hashed)]
     return np.int64(0) if position < 0 else people.counts[position]
-
-
-@borrowing
-def _differs_throughout(first, i, second, j, keys):
-    n_alike = 0
-    for k in keys:
-        n_alike += first[i, k] == second[j, k]
-    return n_alike == 0
 
 
 @njit(cache=True, nogil=True)
@@ -142,61 +136,81 @@ def partial_hashes(places, keys, hashes):
 
 
 @njit(cache=True, nogil=True)
-def count_suspects(people, kind, claims, hashed, number):
-    """For each claim (codes, and hash of all keys): number of cells that differ from it on exactly the keys that move."""
-    for i in range(len(claims)):
-        rest = hashed[i] - _partly(people, claims, i, kind.moved)
-        place = _first_not_below(kind.rest, rest)
-        number[i] = 0
-        while place < len(kind.rest) and kind.rest[place] == rest:
-            if _differs_throughout(claims, i, people.codes, kind.rest_order[place], kind.moved):
-                number[i] += 1
-            place += 1
+def find_groups(places, keys, groups, slots, group):
+    """The group of each cell: the place among ``groups`` of the hash of some of its keys; −1 if it is not among them."""
+    for row in range(len(group)):
+        group[row] = slots[slot_of_position(slots, groups, _partly(places, places.codes, row, keys))]
 
 
 @njit(cache=True, nogil=True)
-def list_suspects(people, file, kind, claims, hashed, true, spread, suspects):
-    """List those people with what is known of them; returns the number of entries.
+def gather(people, file, moved, order, alike):
+    """Write what is known of the cells in ``order`` side by side."""
+    for place in range(len(order)):
+        cell = order[place]
+        for k in range(len(moved)):
+            alike.codes[k, place] = people.codes[cell, moved[k]]
+        n_people, n_rows = people.counts[cell], _people_at(file, people.hashed[cell])
+        left = 0 if n_rows == 0 else 1 if n_rows < n_people else 2
+        alike.hashed[place], alike.people[place] = people.hashed[cell], n_people
+        alike.standing[place] = class_of_people(n_people) * N_LEFT + left
 
-    ``true`` is the hash of each claim's true cell, and ``spread`` the range of each key, infinite if it has no order.
+
+@njit(cache=True, nogil=True)
+def list_suspects(people, file, lived_in, kind, alike, claims, hashed, true, spread, suspects):
+    """List the people who differ from a claim on exactly the keys that move, with what is known of them; returns the number of entries.
+
+    Claims are given by their codes and the ``hashed`` of all keys, ``true`` is the hash of each claim's true cell, and ``spread`` the range
+    of each key, infinite if it has no order. ``lived_in`` is the number of people in the cell of each row of the released file.
     """
     n = 0
     place_of = np.full(N_FEATURES, -1, dtype=np.int64)
+    n_moved = len(kind.moved)
+    largest = 0
+    for group in range(len(alike.start) - 1):
+        largest = max(largest, alike.start[group + 1] - alike.start[group])
+    n_alike = np.zeros(largest, dtype=np.int32)
     for i in range(len(claims)):
         first = n
+        begin = alike.start[alike.group[i]]
+        size = alike.start[alike.group[i] + 1] - begin
         own = _partly(people, claims, i, kind.moved)
         agreed = _partly(people, claims, i, kind.agreed)
-        place = _first_not_below(kind.rest, hashed[i] - own)
-        while place < len(kind.rest) and kind.rest[place] == hashed[i] - own:
-            cell = kind.rest_order[place]
-            place += 1
-            if not _differs_throughout(claims, i, people.codes, cell, kind.moved):
+        rest = hashed[i] - own
+        for j in range(size):
+            n_alike[j] = 0
+        # Key by key, so that several cells are compared at once.
+        for k in range(n_moved):
+            values, value = alike.codes[k, begin : begin + size], claims[i, kind.moved[k]]
+            for j in range(size):
+                n_alike[j] += values[j] == value
+        for j in range(size):
+            if n_alike[j] > 0:
                 continue
-            missing = _partly(people, people.codes, cell, kind.moved)
+            place = begin + j
+            missing = alike.hashed[place] - rest
             n_mates, n_homes, n_orphans = 0, 0, 0
-            at = _first_not_below(kind.part, missing + agreed)
-            while at < len(kind.part) and kind.part[at] == missing + agreed and n_mates < MOST_MATES:
+            at = kind.slots[slot_of_position(kind.slots, kind.part, missing + agreed)]
+            while 0 <= at < len(kind.part) and kind.part[at] == missing + agreed and n_mates < MOST_MATES:
                 mate = kind.part_order[at]
                 at += 1
                 n_mates += file.counts[mate]
                 if _people_at(people, file.hashed[mate] - missing + own) > 0:
                     n_homes += file.counts[mate]
-                    if _people_at(people, file.hashed[mate]) == 0:
+                    if lived_in[mate] == 0:
                         n_orphans += file.counts[mate]
-            n_people, n_rows = people.counts[cell], _people_at(file, people.hashed[cell])
-            left = 0 if n_rows == 0 else 1 if n_rows < n_people else 2
             apart = 0.0
-            for k in kind.moved:
-                apart += abs(people.codes[cell, k] - claims[i, k]) / spread[k]
-            features = (class_of_people(n_people) * N_LEFT + left) * N_STEPS + _class_of_steps(apart)
+            for k in range(n_moved):
+                if spread[kind.moved[k]] < np.inf:
+                    apart += abs(alike.codes[k, place] - claims[i, kind.moved[k]]) / spread[kind.moved[k]]
+            features = alike.standing[place] * N_STEPS + _class_of_steps(apart)
             for number in (n_mates, n_homes, n_orphans):
                 features = features * N_MATES + _class_of_mates(number)
             if place_of[features] < 0:
                 place_of[features] = n
                 suspects.owner[n], suspects.features[n], suspects.people[n], suspects.is_truth[n] = i, features, 0, False
                 n += 1
-            suspects.people[place_of[features]] += n_people
-            if people.hashed[cell] == true[i]:
+            suspects.people[place_of[features]] += alike.people[place]
+            if alike.hashed[place] == true[i]:
                 suspects.is_truth[place_of[features]] = True
         for entry in range(first, n):
             place_of[suspects.features[entry]] = -1

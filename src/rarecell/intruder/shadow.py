@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import shadow as kernels
 from rarecell._kernels.hashing import fill_slots, free_slots, hash_rows, mixed_many
-from rarecell._kernels.shadow import Choices, MoveKind, Places, Suspects
+from rarecell._kernels.shadow import Alike, Choices, MoveKind, Places, Suspects
 from rarecell.intruder.informed import differing
 from rarecell.intruder.links import Links, Sure
 from rarecell.intruder.nearest import exact_links, relative_error
@@ -39,6 +39,7 @@ from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Cells = NDArray[np.int32]
 
 SURE = (0.5, 0.8, 0.95)
 """Certainties above which links are counted."""
@@ -171,27 +172,50 @@ def _hashed_places(table: ContingencyTable) -> Places:
     return Places(codes, table.counts, hashed, slots, mixing, start)
 
 
-def _kind(people: Places, file: Places, moved: int, agreed: int) -> MoveKind:
-    n_keys = people.codes.shape[1]
-    of_moved, of_agreed = (np.array([k for k in range(n_keys) if mask >> k & 1], dtype=np.int64) for mask in (moved, agreed))
-    outside, inside = (np.empty(len(places.hashed), dtype=np.uint64) for places in (people, file))
-    kernels.partial_hashes(people, of_moved, outside)
-    kernels.partial_hashes(file, np.concatenate([of_moved, of_agreed]), inside)
-    outside = people.hashed - outside
-    rest_order, part_order = (np.argsort(values, kind="stable").astype(np.int64) for values in (outside, inside))
-    return MoveKind(of_moved, of_agreed, outside[rest_order], rest_order, inside[part_order], part_order)
+def _keys_in(mask: int, n_keys: int) -> Integers:
+    return np.array([k for k in range(n_keys) if mask >> k & 1], dtype=np.int64)
+
+
+def _kind(file: Places, moved: Integers, agreed: Integers) -> MoveKind:
+    part = np.empty(len(file.hashed), dtype=np.uint64)
+    kernels.partial_hashes(file, np.concatenate([moved, agreed]), part)
+    order = np.argsort(part, kind="stable").astype(np.int64)
+    slots = free_slots(len(part), np.int64)
+    fill_slots(part[order], slots)
+    return MoveKind(moved, agreed, part[order], order, slots)
+
+
+def _alike(people: Places, file: Places, stays: Integers, moved: Integers, claims: Cells) -> Alike:
+    """The people who agree with some claim on the keys that stay; nobody else is looked at again."""
+    rest = hash_rows(np.ascontiguousarray(claims[:, stays]), people.mixing, people.start[stays])
+    groups, of_claim = np.unique(rest, return_inverse=True)
+    slots, group = free_slots(len(groups), np.int64), np.empty(len(people.hashed), dtype=np.int64)
+    fill_slots(groups, slots)
+    kernels.find_groups(people, stays, groups, slots, group)
+    chosen = np.flatnonzero(group >= 0)
+    # Small numbers are sorted by counting them.
+    of_cell = group[chosen].astype(np.uint16 if len(groups) < 2**16 else np.int64)
+    order = chosen[np.argsort(of_cell, kind="stable")]
+    start = np.concatenate([[0], np.cumsum(np.bincount(of_cell, minlength=len(groups)))]).astype(np.int64)
+    codes, hashed = np.empty((len(moved), len(order)), dtype=np.int32), np.empty(len(order), dtype=np.uint64)
+    numbers = (np.empty(len(order), dtype=np.int64) for _ in range(2))
+    alike = Alike(of_claim.astype(np.int64), start, codes, hashed, *numbers)
+    kernels.gather(people, file, moved, order, alike)
+    return alike
 
 
 def suspects_of(people: Places, file: Places, claims: Claims, moved: int, agreed: int, spread: Floats) -> Suspects:
     """The people who could have become each claim's row by moving this set of keys, with what is known of them."""
     released, true = (np.ascontiguousarray(cells) for cells in (claims.released, claims.true))
     hashed, true_hashed = (hash_rows(cells, people.mixing, people.start) for cells in (released, true))
-    kind, number = _kind(people, file, moved, agreed), np.zeros(len(claims), dtype=np.int64)
-    kernels.count_suspects(people, kind, released, hashed, number)
-    n = int(np.minimum(number, kernels.N_FEATURES).sum())
+    n_keys = released.shape[1]
+    of_moved, of_agreed, stays = (_keys_in(mask, n_keys) for mask in (moved, agreed, ~moved))
+    alike, kind = _alike(people, file, stays, of_moved, released), _kind(file, of_moved, of_agreed)
+    n = int(np.minimum(np.diff(alike.start)[alike.group], kernels.N_FEATURES).sum())
     owner, features, of_people = (np.empty(n, dtype=np.int64) for _ in range(3))
     room = Suspects(owner, features, of_people, np.empty(n, dtype=bool))
-    n = kernels.list_suspects(people, file, kind, released, hashed, true_hashed, spread, room)
+    lived_in = _counts_at(people, file.hashed)
+    n = kernels.list_suspects(people, file, lived_in, kind, alike, released, hashed, true_hashed, spread, room)
     return Suspects(owner[:n], features[:n], of_people[:n], room.is_truth[:n])
 
 
@@ -376,6 +400,16 @@ def learned(runs: Sequence[tuple[Release, ContingencyTable]]) -> Learned:
     return _learned(moves, [Case.of(release).suspects(people, moves) for release, people in runs])
 
 
+def registers_held(register: Register, n_registers: int = N_REGISTERS) -> tuple[ContingencyTable, ...]:
+    """The registers that an intruder holds in turn: the real one, or some that the model considers possible.
+
+    They do not depend on the release, so whoever compares several releases draws them once.
+    """
+    if register.is_real:
+        return (register.known.table,)
+    return tuple(register.drawn_people(draw, n_registers) for draw in range(n_registers))
+
+
 def shadow_links(
     release: Release,
     register: Register,
@@ -383,6 +417,7 @@ def shadow_links(
     knows: Learned | None = None,
     n_registers: int = N_REGISTERS,
     most_claims: int = MOST_CLAIMS,
+    held: Sequence[ContingencyTable] | None = None,
 ) -> Links:
     """Links to the most likely person, for records that are alone in their cell of the released file.
 
@@ -398,6 +433,8 @@ def shadow_links(
         Number of registers drawn.
     most_claims : int, optional
         If there are more claims than this about records that moved, or that stayed, a random part of them represents all.
+    held : sequence of ContingencyTable, optional
+        The :func:`registers_held`, if already drawn.
     """
     if not len(release.rows):
         exact = exact_links(release, register)
@@ -413,11 +450,8 @@ def shadow_links(
         )
     # One register can be held against more claims than several.
     case, moves = Case.of(release, most_claims * (1 + register.is_real)), Moves.of([release]) if knows is None else knows.moves
-    tables = (
-        [register.known.table] if register.is_real else [register.drawn_people(draw, n_registers) for draw in range(n_registers)]
-    )
     link, certainty, sure = [], [], []
-    for people in tables:
+    for people in registers_held(register, n_registers) if held is None else held:
         tried = case.suspects(people, moves)
         mind = _learned(moves, [tried]) if knows is None else knows
         right, believed = _guessed(tried, mind.beta)

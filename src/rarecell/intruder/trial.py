@@ -81,6 +81,7 @@ def try_intruders(
     moved: MovedLinks | None = None,
     key_error: Mapping[str, float] | None = None,
     taught: Learned | None = None,
+    shadow: Links | None = None,
     seed: int = 0,
 ) -> tuple[IntruderTrial, ...]:
     """Try every intruder on the original and on the released file.
@@ -101,6 +102,8 @@ def try_intruders(
     taught : Learned, optional
         What was learned from trial runs of the program (:func:`~rarecell.intruder.shadow.learned`); an intruder who knows just that is
         then tried as well.
+    shadow : Links, optional
+        The :func:`~rarecell.intruder.shadow.shadow_links` of the same release, if already computed.
     seed : int, optional
         Seed of the registers with errors.
     """
@@ -113,7 +116,7 @@ def try_intruders(
     if informed.total < nearest.total:
         # Whoever knows how the file was made can also link to the nearest person, and does so where that finds more.
         informed = replace(nearest, name="informed")
-    shadow = shadow_links(release, register)
+    shadow = shadow or shadow_links(release, register)
     if shadow.total < informed.total:
         shadow = at_least(shadow, informed)
     shares = None if not key_error or register.is_real else shares_of_keys(key_error, release.before.keys)

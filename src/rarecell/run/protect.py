@@ -333,7 +333,7 @@ def _judged_swaps(
 
     def judgement() -> tuple[tuple[IntruderSummary, ...], SwapSummary]:
         tried, of_swaps = side_by_side(
-            lambda: swaps.intruder_summaries(assessment, plan.release, links, plan.task.distances), cost
+            lambda: swaps.intruder_summaries(assessment, plan.release, links, plan.task.distances, planned.shadow), cost
         )
         tried = intruders_after_blanks(tried, release, before_blanks, after)
         return (*tried, *([] if households is None else [household_intruder(assessment, *households)])), of_swaps

@@ -20,6 +20,7 @@ from rarecell.data.crossing import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
+from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
@@ -130,13 +131,17 @@ def target_summary(request: ProtectConfig, target: TargetPlan) -> TargetSummary:
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A plan, with what was reached if there was a target, or what to report if records changed places."""
+    """A plan, with what was reached if there was a target, or what to report if records changed places.
+
+    ``shadow`` is what somebody who has the program finds, if that was asked in order to plan.
+    """
 
     plan: SwapPlan
     target: TargetPlan | None = None
     places: AreaSwapSummary | None = None
     tables: tuple[MarginCheck, ...] = ()
     notes: tuple[str, ...] = ()
+    shadow: Links | None = None
 
 
 MOST_SPARED_LEVELS = 200
@@ -290,7 +295,7 @@ def planned_swaps(request: ProtectConfig, assessment: Assessment, progress: Prog
     if planned.places is not None:
         return planned
     plan, note = consistent(assessment, planned.plan, request.cluster)
-    return planned if not note else replace(planned, plan=plan, notes=(*planned.notes, note))
+    return planned if not note else replace(planned, plan=plan, notes=(*planned.notes, note), shadow=None)
 
 
 def _planned(request: ProtectConfig, assessment: Assessment, progress: Progress, sparing: Sparing) -> Planned:
@@ -306,10 +311,10 @@ def _planned(request: ProtectConfig, assessment: Assessment, progress: Progress,
         reporting_register(assessment),
         limit,
     )
-    best = replanned.best
+    best = replace(replanned.best, shadow=replanned.shadow)
     if limit is not None:
         return replace(best, notes=(*best.notes, _said_of_limit(replanned.fewest_sure, limit)))
-    return best if best is replanned.first else replace(best, notes=(*best.notes, _said_of_price(replanned)))
+    return best if replanned.best is replanned.first else replace(best, notes=(*best.notes, _said_of_price(replanned)))
 
 
 def _said_of_limit(fewest: float, limit: float) -> str:
@@ -455,9 +460,16 @@ def kept_for_scenarios(assessment: Assessment) -> tuple[tuple[str, ...], ...]:
 
 
 def intruder_summaries(
-    assessment: Assessment, release: Release, links: MovedLinks, distances: Distances | None = None
+    assessment: Assessment,
+    release: Release,
+    links: MovedLinks,
+    distances: Distances | None = None,
+    shadow: Links | None = None,
 ) -> tuple[IntruderSummary, ...]:
-    """What each intruder finds before and after: expected, or counted in a register with the expected number beside it."""
+    """What each intruder finds before and after: expected, or counted in a register with the expected number beside it.
+
+    ``links`` and ``shadow`` are what some of them find in this release, as far as that is known already.
+    """
     register = reporting_register(assessment)
     intruders = tuple(
         intruder_summary(trial)
@@ -467,6 +479,7 @@ def intruder_summaries(
             distances=distances,
             moved=links,
             key_error=assessment.config.key_error,
+            shadow=shadow,
             seed=assessment.config.seed,
         )
     )

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from rarecell.intruder.nearest import exact_links
+from rarecell.intruder.links import Links
 from rarecell.intruder.register import Register
-from rarecell.intruder.shadow import shadow_links
+from rarecell.intruder.shadow import registers_held, shadow_links
 from rarecell.release.release import Release
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.task import SwapTask
@@ -59,15 +59,15 @@ SURE_SHARE, FEWEST_SURE = 0.01, 1.0
 """Sure links that are accepted unasked: this share of the links in the original, and at least so many."""
 
 
-def sure_links(release: Release, register: Register) -> float:
+def n_sure(shadow: Links) -> float:
     """Number of links that somebody who has the program is sure of."""
-    sure = shadow_links(register.seen(release), register).sure
-    return next(links.claimed for links in sure if links.above == SURE_ABOVE)
+    return next(links.claimed for links in shadow.sure if links.above == SURE_ABOVE)
 
 
 def accepted_unasked(table: ContingencyTable, register: Register) -> float:
     """Number of sure links that is accepted when nobody set a limit."""
-    before = exact_links(register.seen(Release.unchanged(table)), register).total
+    original = register.seen(Release.unchanged(table))
+    before = float(register.own_cell(original.before.cells[original.unmoved_cells])[0].sum())
     return max(FEWEST_SURE, SURE_SHARE * before)
 
 
@@ -83,12 +83,22 @@ Planned = TypeVar("Planned", bound=HasPlan)
 
 @dataclass(frozen=True, eq=False)
 class Replanned(Generic[Planned]):
-    """The plan with the fewest sure links, beside the one made first."""
+    """The plan with the fewest sure links, beside the one made first, and what somebody who has the program finds in both."""
 
     first: Planned
     best: Planned
-    sure_at_first: float
-    fewest_sure: float
+    shadow_of_first: Links
+    shadow: Links
+
+    @property
+    def sure_at_first(self) -> float:
+        """Number of sure links in the plan made first."""
+        return n_sure(self.shadow_of_first)
+
+    @property
+    def fewest_sure(self) -> float:
+        """Number of sure links in the plan with the fewest."""
+        return n_sure(self.shadow)
 
 
 def with_few_sure_links(
@@ -98,14 +108,20 @@ def with_few_sure_links(
 
     Without a limit, few prices are tried, up to what is accepted unasked.
     """
-    first = best = planned(task)
-    at_first = fewest = sure_links(first.plan.release, register)
+    first = planned(task)
+    held = registers_held(register) if len(first.plan) else ()
+
+    def tried(plan: SwapPlan) -> Links:
+        return shadow_links(register.seen(plan.release), register, held=held or None)
+
+    at_first = tried(first.plan)
+    best, shadow = first, at_first
     allowed = accepted_unasked(task.table, register) if limit is None else limit
     for hardness in SURE_LINK_STEPS[1 : CHEAP if limit is None else None]:
-        if fewest <= allowed:
+        if n_sure(shadow) <= allowed:
             break
         harder = planned(hardness.priced(task))
-        n_sure = sure_links(harder.plan.release, register)
-        if n_sure < fewest:
-            best, fewest = harder, n_sure
-    return Replanned(first, best, at_first, fewest)
+        of_harder = tried(harder.plan)
+        if n_sure(of_harder) < n_sure(shadow):
+            best, shadow = harder, of_harder
+    return Replanned(first, best, at_first, shadow)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rarecell as rc
+from rarecell._kernels.neighbours import Patterns
 from rarecell.intruder import links as claims_of_links
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
@@ -66,6 +69,27 @@ def test_cells_within_a_distance(attack: Attack, weight: float, bound: float) ->
         assert {tuple(cell) for cell in found.cells[own].tolist()} == naive.ball(levels, point, bound, apart)
         assert own.sum() == len(np.unique(found.cells[own], axis=0))
         assert found.cost[own] == pytest.approx([apart(point, cell) for cell in found.cells[own]])
+
+
+@given(attacks(), st.sets(st.integers(1, 15), min_size=1), st.floats(0.0, 4.0), st.integers(0, 2**32 - 1))
+@FEW
+def test_cells_that_a_known_set_of_moves_brings_within_a_distance(
+    attack: Attack, masks: set[int], bound: float, seed: int
+) -> None:
+    table, n_keys = attack.table(attack.original), len(attack.categories)
+    moved = sorted({mask & ((1 << n_keys) - 1) for mask in masks} - {0}) or [1]
+    price = dict(zip(moved, np.random.default_rng(seed).random(len(moved)).tolist(), strict=True))
+    of_cells = np.zeros(table.n_cells)
+    patterns = Patterns(np.array(moved, np.uint64), np.array([*price.values()]), of_cells, of_cells)
+    apart, point = naive.distance_by_rank(attack.categories, 1.0), attack.released[0]
+    listed, _ = Persons(table).ball(point[None, :], np.array([bound]), by_rank(table, 1.0).near, patterns)
+    expected = {}
+    for cell in itertools.product(*(range(c.n_levels) for c in attack.categories)):
+        mask = sum(1 << k for k in range(n_keys) if cell[k] != point[k])
+        cost = apart(point, np.array(cell)) + (price.get(mask, np.inf) if mask else 0.0)
+        if cost <= bound:
+            expected[cell] = cost
+    assert dict(zip(map(tuple, listed.cells.tolist()), listed.cost.tolist(), strict=True)) == pytest.approx(expected)
 
 
 def test_a_ball_that_is_too_large_keeps_its_nearest_cells() -> None:

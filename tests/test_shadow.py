@@ -24,6 +24,7 @@ from rarecell.intruder.shadow import (
     _hashed_places,
     fitted,
     learned,
+    registers_held,
     rising,
     shadow_links,
     suspects_of,
@@ -206,6 +207,19 @@ def test_links_expected_without_a_register_hold_those_counted_in_it(runs: list) 
         true, expected = shadow_links(plan.release, real), shadow_links(plan.release, modelled)
         assert expected.interval[0] <= true.total <= expected.interval[1]
         assert expected.total > 0.8 * true.total
+
+
+def test_registers_drawn_before_and_links_known_before_change_nothing(runs: list) -> None:
+    plan, _, modelled = runs[0]
+    plain, held = (shadow_links(plan.release, modelled, held=held) for held in (None, registers_held(modelled)))
+    assert plain.link.tolist() == held.link.tolist()
+    assert plain.sure == held.sure
+    fresh, known = (
+        next(one.after for one in try_intruders(plan.release, modelled, shadow=shadow) if one.name == "shadow")
+        for shadow in (None, held)
+    )
+    assert fresh.link.tolist() == known.link.tolist()
+    assert (fresh.interval, fresh.sure) == (known.interval, known.sure)
 
 
 def test_what_shadow_runs_teach_is_no_more_than_the_most_that_could_be(runs: list) -> None:

@@ -250,15 +250,24 @@ def nearest_others(occupied, nearness, points, rows, least, number):
 
 
 @borrowing
-def least_costs(patterns, prefix, k, least):
-    """The least still to be added when key k is the same and when it differs; ``prefix`` are the earlier keys that differ."""
+def least_costs(patterns, prefix, k, least, matching, n_matching):
+    """The least still to be added when key k is the same and when it differs; ``prefix`` are the earlier keys that differ.
+
+    ``matching[k]`` lists the ``n_matching[k]`` patterns that agree with the keys before k; it follows from that of the key before.
+    """
     least[k, 0] = 0.0 if prefix == ZERO or len(patterns.mask) == 0 else np.inf
     least[k, 1] = np.inf if len(patterns.mask) > 0 else 0.0
-    for p in range(len(patterns.mask)):
+    n_before = n_matching[k - 1] if k > 0 else len(patterns.mask)
+    n = 0
+    for place in range(n_before):
+        p = matching[k - 1, place] if k > 0 else place
         if patterns.mask[p] & (bit(k) - bit(0)) == prefix:
+            matching[k, n] = p
+            n += 1
             side = 1 if patterns.mask[p] & bit(k) != ZERO else 0
             if patterns.cost[p] < least[k, side]:
                 least[k, side] = patterns.cost[p]
+    n_matching[k] = n
 
 
 @njit(cache=True, nogil=True)
@@ -272,8 +281,9 @@ def ball(nearness, patterns, point, bound, cells, costs):
     level = np.zeros(n_keys, dtype=np.int32)
     reached, differing = np.zeros(n_keys + 1), np.zeros(n_keys + 1, dtype=np.uint64)
     least = np.zeros((n_keys, 2))
+    matching, n_matching = np.zeros((n_keys, len(patterns.mask)), dtype=np.int64), np.zeros(n_keys, dtype=np.int64)
     level[0] = -1
-    least_costs(patterns, differing[0], k, least)
+    least_costs(patterns, differing[0], k, least, matching, n_matching)
     while k >= 0:
         level[k] += 1
         others = reached[k] + least[k, 1] + (nearness.weight[k] if nearness.kind[k] == NOMINAL else 0.0)
@@ -292,7 +302,7 @@ def ball(nearness, patterns, point, bound, cells, costs):
         if k + 1 < n_keys:
             k += 1
             level[k] = -1
-            least_costs(patterns, differing[k], k, least)
+            least_costs(patterns, differing[k], k, least, matching, n_matching)
             continue
         if n_found == len(cells):
             return n_found + 1

@@ -322,8 +322,11 @@ def offer(search, lists, row, i, j):
 
 
 @borrowing
-def scan_runs(search, runs, risky, rows, is_free, lists, reach):
+def scan_runs(search, runs, risky, rows, is_free, lists, seen, reach):
     """Look for partners in the runs next to each risky unit's own, outwards on both sides within its group.
+
+    ``seen`` remembers for each row some of the units that were offered, by the last bits of their number, also in earlier scans for
+    the same lists: lists only get better, so what was offered once need not be offered again.
 
     The first unit tried in a run differs between risky units, so that they do not all want the same partner. ``rows`` is
     the range of risky units to process; threads take a range each.
@@ -343,7 +346,9 @@ def scan_runs(search, runs, risky, rows, is_free, lists, reach):
                     # The same type as in other callers, so that the functions it is passed to are compiled once.
                     j = np.int64(runs.order[start + (offset + step) % length])
                     looked += 1
-                    if is_free[j]:
+                    slot = j & (seen.shape[1] - 1)
+                    if is_free[j] and seen[row, slot] != j:
+                        seen[row, slot] = j
                         offer(search, lists, row, i, j)
             left -= 1
             right += 1

@@ -429,14 +429,24 @@ def ball_sums(owner: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[
     return np.array([np.bincount(owner, row[column], shape[0]) for row in rates])
 
 
+_SETTLED_AFTER = (9, 18, 36)
+"""After so many terms, cells whose sum no further term can change are left alone."""
+
+
 def _one_to_ends(mean: Floats) -> Floats:
     """For Poisson variables with the means of a column, the probabilities of a number from one to the end of each class."""
-    term = np.exp(-mean)
-    total = np.zeros_like(mean)
-    at_ends = []
-    for number in range(1, int(CLASSES[-1]) + 1):
-        term = term * mean / number
-        total = total + term
-        if number in np.floor(CLASSES):
-            at_ends.append(total)
-    return np.concatenate(at_ends, axis=1)
+    ends = np.floor(CLASSES).astype(int).tolist()
+    at_ends, live, mean = np.empty((len(mean), len(ends))), np.arange(len(mean)), mean[:, 0]
+    term, total = np.exp(-mean), np.zeros(len(mean))
+    for number in range(1, ends[-1] + 1):
+        term *= mean
+        term /= number
+        total += term
+        if number in ends:
+            at_ends[live, ends.index(number)] = total
+        if number in _SETTLED_AFTER:
+            at_ends[live, -1] = total
+            # Beyond the mean every term is smaller than the one before.
+            still = np.flatnonzero((total + term != total) | (mean >= number))
+            live, mean, term, total = live[still], mean[still], term[still], total[still]
+    return at_ends

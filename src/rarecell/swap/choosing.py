@@ -98,15 +98,34 @@ def link_of(
     links = np.zeros(len(here))
     # Somebody with the new values is nearer by any distance; for the remaining pairs everybody is examined.
     is_open = np.flatnonzero(search.find_cells(cells) < 0)
-    link = _strongest(search, np.stack([here, there], axis=1)[is_open], moved[is_open], search.around.link[here[is_open]])
-    is_open, link = is_open[link > 0.0], link[link > 0.0]
+    hashed = search.hashed_cells(cells[is_open])
+    first, which = _alike(search, here[is_open], there[is_open], hashed)
+    asked = is_open[first]
+    strongest = _strongest(search, np.stack([here, there], axis=1)[asked], moved[asked], search.around.link[here[asked]])
+    link = strongest[which]
+    is_linked = link > 0.0
+    is_open, link = is_open[is_linked], link[is_linked]
     if len(is_open) and search.request.link_weight > 0.0:
-        _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
+        _, first, which = np.unique(hashed[is_linked], return_index=True, return_inverse=True)
         nobody = search.request.nobody_unseen(cells[is_open[first]])
         links[is_open] = link * nobody[which]
     if search.request.empty_weight > 0.0:
         links += _seen_to_have_moved(search, here, cells)
     return links
+
+
+def _alike(
+    search: PartnerSearch, here: NDArray[np.int64], there: NDArray[np.int64], hashed: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first of the exchanges that take the same record to the same new cell, and which of these each one is.
+
+    Who is near the new values does not depend on who gave them, unless the partner may be missing among the known people.
+    """
+    numbers = hashing.mixed_many(search.units.cell[here], 1) + hashed
+    if search.request.register is not None and search.request.register.is_real:
+        numbers += hashing.mixed_many(search.units.cell[there], 2)
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return first, which
 
 
 def _in_small_groups(search: PartnerSearch, here: NDArray[np.int64], cells: NDArray[np.int32]) -> NDArray[np.float64]:

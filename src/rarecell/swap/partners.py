@@ -54,6 +54,12 @@ LOOKS_PER_VALUE = 4
 INDEX_BUDGET = 256 * 2**20
 """Memory for sorted groups kept between rounds, in bytes."""
 
+SEEN_BUDGET = 32 * 2**20
+"""Memory for noting which units were offered to a record already, in bytes."""
+
+MOST_SEEN = 1024
+"""Largest number of such units that are noted for one record."""
+
 EXHAUSTIVE_BUDGET = 400_000_000
 """Largest number of pairs compared to make sure that records have no partner."""
 
@@ -352,7 +358,7 @@ class PartnerSearch:
         progress: Progress,
         gaps: Sequence[int] = (0,),
     ) -> kernels.Lists:
-        lists = _empty_lists(len(risky), n_candidates)
+        lists, seen = _empty_lists(len(risky), n_candidates), _nobody_seen(len(risky))
         limit = max(2 * LOOKS_PER_VALUE, LOOKS // max(1, len(self.moves))) * effort
         progress.start("looking for swap partners", len(self.moves))
         for move in self.moves:
@@ -360,7 +366,7 @@ class PartnerSearch:
             is_ordered = any(self.table.categories[k].is_ordered for k in members(move.side & self.table.all_keys))
             for gap in gaps if is_ordered else gaps[:1]:
                 within = limit if gap == 0 else (limit + 1) // 2
-                self._scan(task, runs, risky, is_free, lists, kernels.Reach(LOOKS_PER_VALUE * effort, within, gap))
+                self._scan(task, runs, risky, is_free, lists, seen, kernels.Reach(LOOKS_PER_VALUE * effort, within, gap))
             checkpoint(progress, "looking for swap partners", 1)
         progress.done()
         return lists
@@ -372,16 +378,17 @@ class PartnerSearch:
         risky: NDArray[np.int64],
         is_free: NDArray[np.bool_],
         lists: kernels.Lists,
+        seen: NDArray[np.int32],
         reach: kernels.Reach,
     ) -> None:
-        in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, reach), len(risky))
+        in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, seen, reach), len(risky))
 
     def exhaustive(self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int = 16) -> kernels.Lists:
         """Search like :meth:`nearest`, but examine every unit that agrees on a separator, and every union of parts."""
-        lists = _empty_lists(len(risky), n_candidates)
+        lists, seen = _empty_lists(len(risky), n_candidates), _nobody_seen(len(risky))
         task = self.task(all_unions=True)
         for move in self.separator_moves:
-            self._scan(task, self._runs(move, risky), risky, is_free, lists, kernels.Reach(_ALL, _ALL, 0))
+            self._scan(task, self._runs(move, risky), risky, is_free, lists, seen, kernels.Reach(_ALL, _ALL, 0))
         return lists
 
     def exhaustive_pairs(self, risky: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -434,3 +441,9 @@ def _empty_lists(n_rows: int, n_candidates: int) -> kernels.Lists:
         np.full((n_rows, n_candidates), -1, dtype=np.int32),
         np.zeros((n_rows, n_candidates), dtype=np.uint64),
     )
+
+
+def _nobody_seen(n_rows: int) -> NDArray[np.int32]:
+    """Room for as many units offered to each row as memory allows, a power of two of them."""
+    room = SEEN_BUDGET // (4 * max(1, n_rows))
+    return np.full((n_rows, 1 << min(max(room.bit_length() - 1, 0), MOST_SEEN.bit_length() - 1)), -1, dtype=np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from rarecell.intruder.register import Register
 from rarecell.run.config import RunConfig
 from rarecell.run.households import FileRules, consistent_pairs, links_after, put_together, reporting_register
 from rarecell.run.plan import command_for
-from rarecell.swap.families import FamilyPlan
+from rarecell.swap.apply import compare_margins
+from rarecell.swap.families import MORE_LINKED, FamilyPlan
 from rarecell.swap.plan import plan_task
 from rarecell.table.distance import OUTWEIGHS_ALL
 from rarecell.table.household_rows import SIZE, find_layout
@@ -93,6 +95,60 @@ def test_tables_of_persons_stay_exact(sample: pa.Table, done: rc.run.results.Pro
         if names:
             before, after = (sorted(frame.select(names).to_pylist(), key=str) for frame in (sample, done.frame))
             assert before == after
+
+
+def test_households_are_swapped_in_rings_that_keep_every_table(done: rc.run.results.Protection) -> None:
+    plan = done.plan
+    of_households = plan.of_households
+    sizes = Counter(of_households.ring.tolist())
+    assert sum(n for n in sizes.values() if n > 1) > 0.1 * len(of_households)
+    assert all(check.is_identical for check in compare_margins(of_households))
+    rows, members = done.assessment.families.rows, done.assessment.families.rows.members
+    giver = dict(zip(of_households.rows.tolist(), of_households.sources.tolist(), strict=True))
+    assert sorted(giver) == sorted(giver.values())
+    for home, ring in zip(of_households.rows.tolist(), np.tile(of_households.ring, 2).tolist(), strict=True):
+        way = [home]
+        while giver[way[-1]] != home:
+            way.append(giver[way[-1]])
+        assert len(way) == 2 * sizes[ring]
+    # Members receive from whoever is at the same place in the giving household, and what the rows say.
+    in_families = np.isin(plan.rows, members.at[of_households.rows])
+    assert in_families.sum() >= len(of_households.rows)
+    for row, source in zip(plan.rows[in_families].tolist(), plan.sources[in_families].tolist(), strict=True):
+        assert members.place[row] == members.place[source]
+        assert giver[int(members.of_record[row])] == members.of_record[source]
+    codes, _ = done.assessment.data.column_codes(KEYS)
+    after = np.array(codes)
+    after[plan.rows] = plan.release.released
+    placed = rows.layout.placed(after, members)
+    alone = np.setdiff1d(members.of_record[plan.rows[~in_families]], of_households.rows)
+    same = np.isin(of_households.rows, members.of_record[plan.rows[~in_families]], invert=True)
+    assert (placed[of_households.rows[same]] == of_households.release.released[same]).all()
+    still = np.setdiff1d(np.arange(members.n_households), np.concatenate([of_households.rows, alone]))
+    assert (placed[still] == rows.codes[still]).all()
+
+
+def test_the_list_of_swaps_has_every_member_with_its_giver(sample: pa.Table, done: rc.run.results.Protection) -> None:
+    audit = done.plan.audit()
+    original, released = sample.to_pylist(), done.frame.to_pylist()
+    assert len(audit["record"]) == len(set(audit["record"])) == 2 * len(done.plan)
+    for record, source, names in zip(audit["record"], audit["partner"], audit["variables"], strict=True):
+        changed = [key for key in KEYS if original[record][key] != released[record][key]]
+        assert sorted(names.split(",")) == sorted(changed)
+        assert all(released[record][key] == original[source][key] for key in changed)
+
+
+def test_a_ring_leaves_no_more_links_than_its_pairs(done: rc.run.results.Protection) -> None:
+    families = done.assessment.families
+    codes, _ = done.assessment.data.column_codes(KEYS)
+    register = reporting_register(families, done.assessment)
+    left = []
+    for plan in (done.plan, replace(done.plan, givers=None)):
+        after = np.array(codes)
+        after[plan.rows] = plan.release.released
+        left.append(household_links(families.rows, household_release(families.rows, after), register).after.of_moved)
+    n_rings = len(set(done.plan.of_households.ring.tolist()))
+    assert left[0] <= left[1] + MORE_LINKED * n_rings
 
 
 def test_links_of_households_fall(done: rc.run.results.Protection) -> None:

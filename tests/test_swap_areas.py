@@ -59,8 +59,7 @@ def _task(file: dict[str, Any]) -> AreaSwapTask:
 def _swapped(columns: dict[str, np.ndarray], swaps: Any) -> dict[str, np.ndarray]:
     after = {name: values.copy() for name, values in columns.items()}
     for area in AREAS:
-        after[area][swaps.records] = columns[area][swaps.partners]
-        after[area][swaps.partners] = columns[area][swaps.records]
+        after[area][swaps.rows] = columns[area][swaps.givers]
     return after
 
 
@@ -75,12 +74,17 @@ def test_what_must_hold_of_every_pair(file: dict[str, Any]) -> None:
     swaps = plan_area_swaps(_task(file), file["risk"], rate=file["rate"], seed=file["seed"])
     rows = np.concatenate([swaps.records, swaps.partners])
     assert len(np.unique(rows)) == len(rows)
-    for record, partner, level, profile in zip(swaps.records, swaps.partners, swaps.level, swaps.profile, strict=True):
-        assert columns[AREAS[level]][record] != columns[AREAS[level]][partner]
-        if level:
-            assert columns[AREAS[level - 1]][record] == columns[AREAS[level - 1]][partner]
-        for name in file["similar"][profile]:
-            assert columns[name][record] == columns[name][partner]
+    # Everybody who gives an area receives one.
+    assert sorted(swaps.givers.tolist()) == sorted(rows.tolist())
+    of_pairs = np.concatenate([swaps.partners, swaps.records])
+    levels, profiles = np.tile(swaps.level, 2), np.tile(swaps.profile, 2)
+    for others in (of_pairs, swaps.givers):
+        for row, other, level, profile in zip(rows, others, levels, profiles, strict=True):
+            assert columns[AREAS[level]][row] != columns[AREAS[level]][other]
+            if level:
+                assert columns[AREAS[level - 1]][row] == columns[AREAS[level - 1]][other]
+            for name in file["similar"][profile]:
+                assert columns[name][row] == columns[name][other]
     # Whole households move, and each to one place.
     assert set(np.flatnonzero(np.isin(unit, unit[rows]))) == set(rows.tolist())
     after = _swapped(columns, swaps)
@@ -91,6 +95,40 @@ def test_what_must_hold_of_every_pair(file: dict[str, Any]) -> None:
         assert _counted(after, names) == _counted(columns, names)
     # Areas still nest.
     assert set(_counted(after, AREAS)) <= set(_counted(columns, AREAS))
+
+
+@settings(max_examples=150, deadline=None)
+@given(_files())
+def test_a_household_receives_the_place_of_one_other_in_a_pair_or_a_longer_ring(file: dict[str, Any]) -> None:
+    unit = file["unit"]
+    swaps = plan_area_swaps(_task(file), file["risk"], rate=file["rate"], seed=file["seed"])
+    giver: dict[int, int] = {}
+    for row, source in zip(swaps.rows, swaps.givers, strict=True):
+        assert giver.setdefault(int(unit[row]), int(unit[source])) == unit[source]
+    pairs = {frozenset((int(unit[a]), int(unit[b]))) for a, b in zip(swaps.records, swaps.partners, strict=True)}
+    in_pairs = set()
+    for start in giver:
+        way = [start]
+        while giver[way[-1]] != start:
+            way.append(giver[way[-1]])
+        assert len(way) % 2 == 0
+        # A ring is made of whole pairs, and nobody in it receives from whom they give to.
+        assert all(not pair & set(way) or pair <= set(way) for pair in pairs)
+        if len(way) == 2:
+            in_pairs.add(frozenset(way))
+    assert in_pairs <= pairs
+
+
+def test_nearly_everybody_is_in_a_ring_where_many_are_alike() -> None:
+    rng = np.random.default_rng(8)
+    columns = {"town": rng.integers(0, 12, 4_000), "sex": rng.integers(0, 2, 4_000)}
+    swaps = plan_area_swaps(AreaSwapTask(columns, ("town",), (("sex",),)), np.ones(4_000, dtype=int), rate=0.1)
+    of_pairs = np.concatenate([swaps.partners, swaps.records])
+    giver = dict(zip(swaps.rows.tolist(), swaps.givers.tolist(), strict=True))
+    undone = [row for row, source in giver.items() if giver[source] == row]
+    assert len(swaps) == 200
+    assert not undone
+    assert (swaps.givers == of_pairs).mean() == pytest.approx(0.5, abs=0.05)
 
 
 @settings(max_examples=150, deadline=None)

@@ -353,9 +353,7 @@ class _Planning:
         never = tuple(dict.fromkeys((*rules.never_swap, *shared)))
         if len(never) == task.persons.table.n_keys:
             return plan
-        persons = replace(
-            task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0, rings=False
-        )
+        persons = replace(task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0)
         single = self._for_persons(persons, waiting)
         of_file = FileRules(task.rows, task.rules, task.clusters)
         single = single.subset(consistent_pairs(task.codes, of_file, single, plan))
@@ -363,7 +361,8 @@ class _Planning:
             name: np.concatenate([getattr(plan, name), getattr(single, name)])
             for name in ("records", "partners", "moved", "distance", "cost")
         }
-        return replace(plan, **joined)
+        givers = np.concatenate([part.sources.reshape(2, -1) for part in (plan, single)], axis=1).ravel()
+        return replace(plan, givers=givers, **joined)
 
     def _for_persons(self, task: SwapTask, records: Numbers) -> SwapPlan:
         scenarios = self.assessment.roles.scenarios

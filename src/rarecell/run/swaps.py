@@ -720,13 +720,13 @@ def _as_plan(
     kept_masks += [table.close(single(k)) for k in range(table.n_keys)]
     stays = mask_of(k for k, key in enumerate(table.keys) if key not in areas)
     requested = np.flatnonzero(level < len(areas))
-    moved = np.zeros(len(swaps), dtype=np.uint64)
-    before, after = table.cells[table.cell_of(swaps.records)], table.cells[table.cell_of(swaps.partners)]
-    for k, key in enumerate(table.keys):
-        if key in areas:
-            moved |= np.where(before[:, k] != after[:, k], np.uint64(single(k)), np.uint64(0))
-    distance = np.array([int(mask).bit_count() for mask in moved.tolist()], dtype=np.float64)
-    crossed = dict(zip(np.concatenate([swaps.records, swaps.partners]).tolist(), np.tile(swaps.level, 2).tolist(), strict=True))
+    # What a unit takes over is its area at the level that it crosses, with all finer ones, whether or not their names differ.
+    of_level = [mask_of(k for k, key in enumerate(table.keys) if key in areas[place:]) for place in range(len(areas))]
+    moved = np.array(of_level, dtype=np.uint64)[swaps.level]
+    before, after = (table.cells[table.cell_of(rows)] for rows in (swaps.rows, swaps.givers))
+    is_area = np.array([key in areas for key in table.keys])
+    distance = 0.5 * ((before != after) & is_area).sum(axis=1).reshape(2, -1).sum(axis=0)
+    crossed = dict(zip(swaps.rows.tolist(), np.tile(swaps.level, 2).tolist(), strict=True))
     unserved = [row for row in requested.tolist() if crossed.get(row, len(areas)) > level[row]]
     return SwapPlan(
         task=task,
@@ -739,6 +739,7 @@ def _as_plan(
         distance=distance,
         cost=distance,
         unswapped=tuple(Unswapped(row, NO_PLACE) for row in unserved),
+        givers=swaps.givers,
     )
 
 
@@ -777,7 +778,7 @@ def compared_tables(task: AreaSwapTask, swaps: AreaSwaps) -> tuple[MarginCheck, 
             assert isinstance(column, CodedColumn)
             codes = column.codes.copy()
             if name in travels:
-                codes[swaps.records], codes[swaps.partners] = column.codes[swaps.partners], column.codes[swaps.records]
+                codes[swaps.rows] = column.codes[swaps.givers]
             before.append(column.codes)
             after.append(codes)
             levels.append(len(column.levels))

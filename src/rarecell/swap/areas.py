@@ -8,6 +8,9 @@ partner agrees on a profile of columns; profiles are tried in the given order.
 Unlike in other programs, chosen tables stay exactly as they are. Exchanging the areas of two records keeps a table that contains
 areas exactly when the records agree on its other columns, so partners must agree on these columns too.
 
+Pairs become rings of four or more, as those of other swaps do (:mod:`rarecell.swap.rings`): units that agree on everything that partners must
+agree on can hand their areas round, so that nobody's partner has what is missing. A pair whose areas do not allow it stays a pair.
+
 References
 ----------
 Shlomo, N., Tudor, C. and Groom, P. (2010). Data swapping for protecting census tables. Privacy in Statistical Databases, LNCS
@@ -44,7 +47,9 @@ class AreaSwaps:
     Attributes
     ----------
     records, partners : array of int
-        Row numbers of the pairs; each pair exchanges its areas and the columns that travel with them.
+        Row numbers of the pairs; each pair exchanges its areas and the columns that travel with them, alone or in a ring with others.
+    givers : array of int
+        For each of ``rows``, the record whose areas it receives.
     level : array of int
         Level of area that each pair crosses, as a position in the list of areas.
     profile : array of int
@@ -65,6 +70,7 @@ class AreaSwaps:
 
     records: Integers = field(repr=False)
     partners: Integers = field(repr=False)
+    givers: Integers = field(repr=False)
     level: Integers = field(repr=False)
     profile: Integers = field(repr=False)
     is_risky: NDArray[np.bool_] = field(repr=False)
@@ -78,6 +84,11 @@ class AreaSwaps:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def rows(self) -> Integers:
+        """Every record that changes places: records, then partners."""
+        return np.concatenate([self.records, self.partners])
 
     @property
     def rate(self) -> float:
@@ -212,7 +223,7 @@ def plan_area_swaps(
     Returns
     -------
     AreaSwaps
-        The pairs that change places.
+        The pairs and rings that change places.
 
     Examples
     --------
@@ -296,7 +307,7 @@ class _Swapping:
 
     def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
         """Find partners for waiting units, profile by profile."""
-        places = np.where(self.is_nowhere, self.paths[level].max(initial=0) + 1, self.paths[level])
+        places = self._places(level)
         for position in range(len(self.task.similar)):
             waiting = waiting[~self.is_used[waiting]]
             if not len(waiting):
@@ -311,6 +322,10 @@ class _Swapping:
             is_first = ~np.isin(first, second) | (self.turn[first] < self.turn[second])
             self.crossed[first] = self.crossed[second] = level
             self.pairs.append((first[is_first], second[is_first], level, position, is_risky))
+
+    def _places(self, level: int) -> Integers:
+        """Area of each unit at a level; all without a finest area are in one place, because they have nothing to exchange."""
+        return np.where(self.is_nowhere, self.paths[level].max(initial=0) + 1, self.paths[level])
 
     def _groups(self, position: int, level: int) -> tuple[Integers, Integers, Integers]:
         """Group of each unit, the units sorted by group and randomly within it, and where each group starts."""
@@ -344,29 +359,51 @@ class _Swapping:
             self._known_kinds[names] = self.task.codes(names)
         return self._known_kinds[names]
 
+    def _givers(self) -> Integers:
+        """The unit whose areas each unit receives: its partner, or another one in rings of four or more.
+
+        Two receivers that exchange whom they receive from join the pairs they are in. Pairs that are alone join each other, then those
+        left over join a ring; in either case they agree on all that partners must agree on.
+        """
+        giver = np.full(self.n_units, -1, dtype=np.int64)
+        alike: dict[tuple[int, int], list[tuple[Integers, Integers]]] = {}
+        for first, second, level, position, _ in self.pairs:
+            giver[first], giver[second] = second, first
+            alike.setdefault((level, position), []).append((first, second))
+        for (level, position), parts in alike.items():
+            first, second = (np.concatenate(side) for side in zip(*parts, strict=True))
+            group = self._groups(position, level)[0][first]
+            order = np.lexsort((self.turn[first], group))
+            _join(giver, first[order], second[order], group[order], self._places(level))
+        return giver
+
     def _swaps(self, n_risky: int, n_left: int) -> AreaSwaps:
         """Turn pairs of units into pairs of members that agree one to one, in an order independent of the file."""
         parts: list[tuple[Integers, ...]] = []
         n_swapped = 0
         among, start, drawn = self._members()
+        giver = self._givers()
         for first, second, level, position, is_risky in self.pairs:
             kind = self._kinds(position, level)
             rows = among[np.lexsort((drawn, kind[among], self.unit_of[among]))]
-            member = np.arange(self.size[first].sum()) - np.repeat(
-                np.cumsum(self.size[first]) - self.size[first], self.size[first]
+            size = self.size[first]
+            member = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+            records, partners, to_record, to_partner = (
+                rows[np.repeat(start[units], size) + member] for units in (first, second, giver[first], giver[second])
             )
-            records = rows[np.repeat(start[first], self.size[first]) + member]
-            partners = rows[np.repeat(start[second], self.size[first]) + member]
-            if not np.array_equal(kind[records], kind[partners]):
+            if not all(np.array_equal(kind[records], kind[others]) for others in (partners, to_record, to_partner)):
                 raise RuntimeError("Internal error: two households were taken for alike that are not. Nothing was written.")
             n_swapped += 2 * len(first)
             n_pairs = len(records)
-            parts.append((records, partners, np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)))
-        none = np.zeros(0, dtype=np.int64)
-        joined = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [none, none, none, none, none]
+            told = np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)
+            parts.append((records, partners, to_record, to_partner, *told))
+        joined = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, dtype=np.int64)] * 7
         order = np.argsort(self.turn[self.unit_of[joined[0]]], kind="stable")
-        records, partners, level_of, profile_of, risky = (column[order] for column in joined)
-        return AreaSwaps(records, partners, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left)
+        records, partners, to_record, to_partner, level_of, profile_of, risky = (column[order] for column in joined)
+        givers = np.concatenate([to_record, to_partner])
+        return AreaSwaps(
+            records, partners, givers, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left
+        )
 
     def _members(self) -> tuple[Integers, Integers, NDArray[np.uint64]]:
         """Records of the swapped units, where each unit starts among them, and an order for records that are alike."""
@@ -375,6 +412,45 @@ class _Swapping:
         is_single = self.n_units == self.task.n_records
         drawn = np.zeros(len(among), dtype=np.uint64) if is_single else drawing_order(self.seed, self.names(among))
         return among, np.cumsum(size) - size, drawn
+
+
+JOINING_ROUNDS = 4
+"""Number of times that pairs which are still alone look for another pair to join."""
+
+
+def _join(giver: Integers, first: Integers, second: Integers, group: Integers, place: Integers) -> None:
+    """Join pairs of one group into rings by exchanging the givers of two receivers, in ``giver``; pairs are sorted by group.
+
+    Both must then receive an area that is not their own.
+    """
+    is_alone = np.ones(len(first), dtype=bool)
+
+    def exchanged(one: Integers, other: Integers) -> NDArray[np.bool_]:
+        """Exchange givers between receivers of these pairs, if two can be found."""
+        waiting = np.ones(len(one), dtype=bool)
+        for of_one in (first, second):
+            for of_other in (first, second):
+                a, b = of_one[one], of_other[other]
+                can = waiting & (place[giver[b]] != place[a]) & (place[giver[a]] != place[b])
+                giver[a[can]], giver[b[can]] = giver[b[can]], giver[a[can]]
+                waiting &= ~can
+        return ~waiting
+
+    for turn in range(JOINING_ROUNDS):
+        alone = np.flatnonzero(is_alone)[turn % 2 :]
+        one, other = alone[: len(alone) // 2 * 2 : 2], alone[1::2]
+        is_alike = group[one] == group[other]
+        one, other = one[is_alike], other[is_alike]
+        done = exchanged(one, other)
+        is_alone[one[done]] = is_alone[other[done]] = False
+    # One that is left over joins the ring of the pair before it or after it, at most one each.
+    in_ring, left = ~is_alone, np.flatnonzero(is_alone)
+    for step in (-1, 1):
+        host = left + step
+        can = (host >= 0) & (host < len(first))
+        can[can] = in_ring[host[can]] & (group[host[can]] == group[left[can]])
+        done = exchanged(left[can], host[can])
+        left = np.setdiff1d(left, left[can][done])
 
 
 def _units(households: ArrayLike | None, n_records: int) -> Integers:

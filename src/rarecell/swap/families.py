@@ -7,7 +7,8 @@ each place the tables of the persons' model are kept as well; they are then kept
 
 The plan for rows becomes a plan for records: member by member, those at the same place exchange what moves there. What must be
 true of every household (:mod:`rarecell.table.household_rules`) is checked afterwards, and households that would break a rule look
-for other partners.
+for other partners. In the end pairs become rings (:mod:`rarecell.swap.rings`), as those of records do; a ring that would break a rule, or
+leave its households linked more often than its pairs do, stays in pairs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from rarecell.intruder.register import Register
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.households import MemberPairs
 from rarecell.swap.interactions import Interactions
-from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.partners import PartnerSearch
+from rarecell.swap.plan import SwapPlan, plan_task, with_rings
 from rarecell.swap.reasons import RULE_BROKEN, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import SwapTask
@@ -50,6 +52,9 @@ STILL_LINKED = 0.3
 
 MOST_ROUNDS = 6
 """Number of times that households whose exchange breaks a rule look for another partner."""
+
+MORE_LINKED = 0.05
+"""Links that a ring may leave beyond those of its pairs; with more it stays in pairs."""
 
 
 def swap_table(rows: HouseholdRows, persons: ContingencyTable, weighed: ContingencyTable | None = None) -> ContingencyTable:
@@ -218,7 +223,32 @@ def plan_rows(task: FamilyTask, households: NDArray[np.int64], *, progress: Prog
     done = np.isin(households, kept.rows)
     known = {each.record: each.reason for each in of_rows.unswapped}
     left = tuple(Unswapped(row, known.get(row, RULE_BROKEN)) for row in households[~done].tolist())
-    return replace(kept, requested=of_rows.requested, unswapped=left)
+    pairs = replace(kept, requested=of_rows.requested, unswapped=left)
+    return _in_rings(task, pairs, households) if task.households.rings else pairs
+
+
+def _in_rings(task: FamilyTask, pairs: SwapPlan, households: NDArray[np.int64]) -> SwapPlan:
+    """The same pairs in rings, as far as no rule is broken and no more households are linked."""
+    search = PartnerSearch(task.households)
+    search.is_closed[search.units.cell[search.units.unit_of(np.intersect1d(households, pairs.rows))]] = True
+    plan = with_rings(search, pairs)
+    of_pairs = _chance_linked(task, pairs)
+    is_ringed = np.bincount(plan.ring, minlength=len(plan))[plan.ring] > 1
+    while is_ringed.any():
+        more = _chance_linked(task, plan) - of_pairs
+        worse = np.bincount(plan.ring, weights=more[plan.records] + more[plan.partners], minlength=len(plan)) > MORE_LINKED
+        undone = is_ringed & (worse[plan.ring] | breaks_a_rule(task, plan))
+        if not undone.any():
+            break
+        undone = np.isin(plan.ring, plan.ring[undone])
+        plan = replace(
+            plan,
+            distance=np.where(undone, pairs.distance, plan.distance),
+            cost=np.where(undone, pairs.cost, plan.cost),
+            givers=np.where(np.tile(undone, 2), pairs.sources, plan.sources),
+        )
+        is_ringed &= ~undone
+    return plan
 
 
 def _planned_again(
@@ -255,9 +285,7 @@ def _planned_again(
 
 def breaks_a_rule(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
     """Which pairs leave one of their households, or another group of its members, with a broken rule."""
-    pairs = member_pairs(task, plan)
-    after = np.array(task.codes)
-    exchange(after, task.codes, pairs)
+    after = _released(task, plan)
     broken = np.append(task.rules.any_broken(task.rows, after), False)
     for rules in task.clusters:
         broken[task.rows.members.of_record[rules.broken_records(after)]] = True
@@ -268,12 +296,26 @@ def breaks_a_rule(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
 
 def leaves_a_link(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
     """Which pairs leave one of their households linked to its own by somebody, however households are compared."""
-    after = np.array(task.codes)
-    exchange(after, task.codes, member_pairs(task, plan))
+    chance = _chance_linked(task, plan)
+    return np.asarray((chance[plan.records] > STILL_LINKED) | (chance[plan.partners] > STILL_LINKED))
+
+
+def _chance_linked(task: FamilyTask, plan: SwapPlan) -> NDArray[np.float64]:
+    """For every household, its chance to be linked after its exchange; 0 if it has none."""
     register = task.reporting or task.households.register
     assert register is not None
-    chance = still_linked(task.rows, household_release(task.rows, after), register)
-    return np.asarray((chance[plan.records] > STILL_LINKED) | (chance[plan.partners] > STILL_LINKED))
+    return still_linked(task.rows, household_release(task.rows, _released(task, plan)), register)
+
+
+def _released(task: FamilyTask, plan: SwapPlan) -> Codes:
+    """The keys of the records after the plan."""
+    pairs = member_pairs(task, plan)
+    receivers, givers = np.concatenate([pairs.records, pairs.partners]), member_givers(task, plan, pairs)
+    moved, after = np.tile(pairs.moved, 2), np.array(task.codes)
+    for k in range(after.shape[1]):
+        moves = (moved >> np.uint64(k)) & np.uint64(1) == 1
+        after[receivers[moves], k] = task.codes[givers[moves], k]
+    return after
 
 
 def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
@@ -300,12 +342,11 @@ def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
     return MemberPairs(first[changes], second[changes], moved[changes], owner[changes])
 
 
-def exchange(after: Codes, before: Codes, pairs: MemberPairs) -> None:
-    """Carry out the exchange in the keys of the records."""
-    for k in range(before.shape[1]):
-        moves = (pairs.moved >> np.uint64(k)) & np.uint64(1) == 1
-        after[pairs.records[moves], k] = before[pairs.partners[moves], k]
-        after[pairs.partners[moves], k] = before[pairs.records[moves], k]
+def member_givers(task: FamilyTask, plan: SwapPlan, pairs: MemberPairs) -> NDArray[np.int64]:
+    """For the records of the pairs of members, then for their partners, whose values they receive: who is at the same place in the giving household."""
+    members = task.rows.members
+    place = members.place[pairs.records]
+    return np.concatenate([members.at[of_households[pairs.owner], place] for of_households in plan.sources.reshape(2, -1)])
 
 
 def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -> FamilyPlan:
@@ -333,6 +374,7 @@ def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -
         distance=plan.distance[pairs.owner] * share,
         cost=plan.cost[pairs.owner] * share,
         unswapped=unswapped,
+        givers=member_givers(task, plan, pairs),
         of_households=plan,
         household_of=members.of_record,
     )

@@ -7,7 +7,8 @@ thus the multiset of its members' boundary values, with whatever else the user w
 
 Partners are chosen as for single records: by the distance over which values move plus the risk that any member of either
 household is still linked to its person. Where few partners are safe, many more are considered; pairs that still leave somebody
-linked are mended; and further households may be swapped as decoys.
+linked are mended; and further households may be swapped as decoys. In the end pairs become rings (:mod:`rarecell.swap.rings`): households
+whose members exchange the same keys beside the same values, one to one, hand them round.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rarecell._kernels import swapping as kernels
 from rarecell._kernels.distance import distances
 from rarecell._kernels.hashing import mixed_many
 from rarecell.engine.streaming import drawing_order, names_of_records
+from rarecell.graph.masks import members as graph_members
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.choosing import (
     DECOY_STREAM,
@@ -43,6 +45,7 @@ from rarecell.swap.matching import Matching, match
 from rarecell.swap.partners import N_PROBES, Candidates, Move, PartnerSearch, in_threads
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
+from rarecell.swap.rings import TRIED, Ringed, merged, prices_of_receivers
 from rarecell.swap.task import SwapTask
 from rarecell.table.columns import code_column
 
@@ -237,14 +240,20 @@ class _HouseholdPlanner:
         """Return the plan, with one pair for every two members that exchange something."""
         search, units, pairs = self.search, self.search.units, self.pairs
         members = self.households.members(pairs.risky, pairs.partner, pairs.moved)
-        of_members = np.stack([units.record_unit[members.records], units.record_unit[members.partners]], axis=1)
-        distance = distances(search.distances.arrays(search.table), units.codes, of_members, members.moved)
+        rings = self._rings(members) if search.request.rings else Ringed(pairs.partner, pairs.risky, pairs.distance, pairs.cost)
+        givers = [self.households.counterparts(members, of_pair, pairs.moved) for of_pair in (rings.to_record, rings.to_partner)]
+        measures = search.distances.arrays(search.table)
+        distance = np.zeros(len(members.owner))
+        for receivers, sources in zip((members.records, members.partners), givers, strict=True):
+            both = np.stack([units.record_unit[receivers], units.record_unit[sources]], axis=1)
+            distance += 0.5 * distances(measures, units.codes, both, members.moved)
         risky_first = self.is_risky_record[members.records] | ~self.is_risky_record[members.partners]
         records = np.where(risky_first, members.records, members.partners)
         partners = np.where(risky_first, members.partners, members.records)
+        to_record, to_partner = np.where(risky_first, givers, givers[::-1])
         # The remaining link cost is divided among the members of a pair of households.
         n_members = np.bincount(members.owner, minlength=len(pairs))
-        cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
+        cost = distance + ((rings.cost - rings.distance) / np.maximum(n_members, 1))[members.owner]
         # Not sorted by row, so that the order of the file does not matter.
         order = np.lexsort((self.households.turn[records], units.record_unit[records], self.households.of_record[records]))
         columns: Json = {
@@ -253,6 +262,7 @@ class _HouseholdPlanner:
             "moved": members.moved[order],
             "distance": distance[order],
             "cost": cost[order],
+            "givers": np.concatenate([to_record[order], to_partner[order]]),
         }
         return SwapPlan(
             task=search.request,
@@ -260,10 +270,60 @@ class _HouseholdPlanner:
             units=units,
             requested=self.requested,
             unswapped=tuple(self._left()),
-            cost_at_least=min(self.at_least, float(pairs.cost.sum())),
-            penalised_cost=float(pairs.cost.sum()),
+            cost_at_least=min(self.at_least, float(rings.cost.sum())),
+            penalised_cost=float(rings.cost.sum()),
             **columns,
         )
+
+    def _rings(self, members: MemberPairs) -> Ringed:
+        """Merge pairs of households into rings; ``members`` are those that exchange something, sorted by their pair."""
+        search, pairs, unit = self.search, self.pairs, self.search.units.record_unit
+        as_pairs = Ringed(pairs.partner, pairs.risky, pairs.distance, pairs.cost)
+        first, second = self._pairs_to_merge(members)
+        if not len(first):
+            return as_pairs
+        n, start = len(first), np.searchsorted(members.owner, np.arange(len(pairs) + 1))
+        # Both pairs of a merge have as many members that exchange something, at the same places and on the same keys.
+        size = (start[1:] - start[:-1])[first]
+        merge, member = np.repeat(np.arange(n), size), np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+        rows = np.stack(
+            [of[start[pair][merge] + member] for pair in (first, second) for of in (members.records, members.partners)], axis=1
+        )
+        moved = members.moved[start[first][merge] + member]
+        apart, price = np.zeros((n, 4, 4)), np.full((n, 4, 4), np.inf)
+        for to, by in zip(*(~np.eye(4, dtype=bool)).nonzero(), strict=True):
+            far, cost = prices_of_receivers(search, unit[rows[:, to]], unit[rows[:, by]], moved)
+            apart[:, to, by], price[:, to, by] = (np.bincount(merge, weights=each, minlength=n) for each in (far, cost))
+        return merged(as_pairs, first, second, apart, price)
+
+    def _pairs_to_merge(self, members: MemberPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of households on the same side whose members exchange the same vertices and agree on all that these interact with."""
+        search, homes, pairs = self.search, self.households, self.pairs
+        units, graph = search.units, search.interactions
+        within = [units.position(name) for name in search.constraints.within]
+        start = np.searchsorted(members.owner, np.arange(len(pairs) + 1))
+        place = homes.places(members, pairs.moved)
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for pair in np.argsort(pair_jitter(search.request.seed, pairs.risky, pairs.partner), kind="stable").tolist():
+            home = int(pairs.risky[pair])
+            of_members: list[object] = [int(pairs.moved[pair]), int(homes.size[home])]
+            for m in range(start[pair], start[pair + 1]):
+                mask, codes = int(members.moved[m]), units.codes[units.record_unit[members.records[m]]]
+                around = [*graph_members(graph.neighbourhood(mask)), *within]
+                of_members += [int(place[m]), mask, *codes[around].tolist()]
+            if within:
+                by = homes.sorted_by(int(pairs.moved[pair]))
+                rows = by.rows[homes.start[home] : homes.start[home + 1]]
+                of_members += units.codes[units.record_unit[rows]][:, within].ravel().tolist()
+            alike.setdefault(tuple(of_members), []).append(pair)
+        chosen = [
+            (pair, mate)
+            for group in alike.values()
+            for number, pair in enumerate(group)
+            for mate in group[number + 1 : number + 1 + TRIED]
+        ]
+        both = np.array(chosen, dtype=np.int64).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
 
     def _left(self) -> list[Unswapped]:
         done = np.zeros(self.households.number, dtype=bool)
@@ -441,6 +501,29 @@ class Households:
             np.concatenate([part.moved for part in parts])[order],
             owner[order],
         )
+
+    def sorted_by(self, side: int) -> _Sorted:
+        """The records in the order in which members exchange a side."""
+        return self._by(next(move for move in self.moves if move.side == side))
+
+    def places(self, members: MemberPairs, side: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Where members stand in the order in which the households of their pair exchange its side."""
+        place, position = np.zeros(len(members.owner), dtype=np.int64), np.empty(len(self.of_record), dtype=np.int64)
+        of_members = side[members.owner]
+        for each in np.unique(of_members).tolist():
+            position[self.sorted_by(each).rows] = np.arange(len(position))
+            on_side = np.flatnonzero(of_members == each)
+            records = members.records[on_side]
+            place[on_side] = position[records] - self.start[self.of_record[records]]
+        return place
+
+    def counterparts(self, members: MemberPairs, household: NDArray[np.int64], side: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """For each pair of members, the record that stands at their place in the household that is named for their pair."""
+        place, record, of_members = self.places(members, side), np.empty(len(members.owner), dtype=np.int64), side[members.owner]
+        for each in np.unique(of_members).tolist():
+            on_side = np.flatnonzero(of_members == each)
+            record[on_side] = self.sorted_by(each).rows[self.start[household[members.owner[on_side]]] + place[on_side]]
+        return record
 
     def _members_on(
         self, move: Move, chosen: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]

@@ -356,10 +356,11 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
         cost_at_least=decided.cost_at_least,
         penalised_cost=decided.penalised_cost,
     )
-    return _with_rings(planner.search, plan) if task.rings else plan
+    return with_rings(planner.search, plan) if task.rings else plan
 
 
-def _with_rings(search: PartnerSearch, plan: SwapPlan) -> SwapPlan:
+def with_rings(search: PartnerSearch, plan: SwapPlan) -> SwapPlan:
+    """Merge the pairs of a plan into rings where that costs little more; ``search`` knows which cells are to be vacated."""
     rings = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost)
     penalised = plan.penalised_cost + float(rings.cost.sum() - plan.cost.sum())
     return replace(

@@ -56,28 +56,45 @@ def ringed(
     cost: NDArray[np.float64],
 ) -> Ringed:
     """Merge pairs into rings of four or more where that costs little more."""
-    rings = Ringed(partners.copy(), records.copy(), distance.copy(), cost.copy())
     first_unit, second_unit = (search.units.unit_of(rows) for rows in (records, partners))
     first, second = _pairs_to_merge(search, first_unit, second_unit, moved)
     if not len(first):
-        return rings
-    rows = np.stack([records[first], partners[first], records[second], partners[second]], axis=1)
+        return Ringed(partners, records, distance, cost)
     units = np.stack([first_unit[first], second_unit[first], first_unit[second], second_unit[second]], axis=1)
     apart, price = _prices(search, units, moved[first])
+    return merged(Ringed(partners, records, distance, cost), first, second, apart, price)
+
+
+def merged(pairs: Ringed, first: Rows, second: Rows, apart: NDArray[np.float64], price: NDArray[np.float64]) -> Ringed:
+    """Merge pairs where that adds at most :data:`WORTH` to the cost, the cheapest merges first.
+
+    Parameters
+    ----------
+    pairs : Ringed
+        The pairs: ``to_record`` has the partners, ``to_partner`` the records.
+    first, second : ndarray of int
+        Positions of pairs that can be merged with each other.
+    apart, price : ndarray of float
+        For each of these, the distance and the cost to the receiver of giving each of the four, record and partner of the first pair and
+        of the second, what each other holds; an infinite cost if that is not allowed.
+    """
+    rings = Ringed(*(column.copy() for column in pairs))
+    rows = np.stack([pairs.to_partner[first], pairs.to_record[first], pairs.to_partner[second], pairs.to_record[second]], axis=1)
     with np.errstate(invalid="ignore"):
         increase = np.stack([_increase(price, one, other) for one, other in _MERGES], axis=1)
     increase[np.isnan(increase)] = np.inf
-    is_pair, has_changed = np.ones(len(records), dtype=bool), np.zeros((len(records), 2), dtype=bool)
+    n_pairs = len(pairs.to_record)
+    is_pair, has_changed = np.ones(n_pairs, dtype=bool), np.zeros((n_pairs, 2), dtype=bool)
     for number in np.argsort(increase, axis=None, kind="stable").tolist():
         place, merge = divmod(number, len(_MERGES))
         if increase[place, merge] > WORTH:
             break
-        pairs = int(first[place]), int(second[place])
+        both = int(first[place]), int(second[place])
         sides = tuple(receiver % 2 for receiver in _MERGES[merge])
         # If neither were a pair still, the two might be parts of one ring, which would fall apart.
-        if not (is_pair[pairs[0]] or is_pair[pairs[1]]) or has_changed[pairs[0], sides[0]] or has_changed[pairs[1], sides[1]]:
+        if not (is_pair[both[0]] or is_pair[both[1]]) or has_changed[both[0], sides[0]] or has_changed[both[1], sides[1]]:
             continue
-        for pair, side, receiver, other in zip(pairs, sides, _MERGES[merge], reversed(_MERGES[merge]), strict=True):
+        for pair, side, receiver, other in zip(both, sides, _MERGES[merge], reversed(_MERGES[merge]), strict=True):
             if is_pair[pair]:
                 start = receiver - side
                 rings.distance[pair] = 0.5 * (apart[place, start, start + 1] + apart[place, start + 1, start])
@@ -129,7 +146,15 @@ def _prices(
     # The exchange within a pair comes up with each other pair that it is tried with, and is priced once.
     asked = np.stack([units[:, to].ravel(), units[:, by].ravel(), np.repeat(moved, len(to)).astype(np.int64)], axis=1)
     distinct, which = np.unique(asked, axis=0, return_inverse=True)
-    here, there, masks = distinct[:, 0], distinct[:, 1], distinct[:, 2].astype(np.uint64)
+    far, cost = prices_of_receivers(search, distinct[:, 0], distinct[:, 1], distinct[:, 2].astype(np.uint64))
+    apart[:, to, by], price[:, to, by] = far[which.ravel()].reshape(n, -1), cost[which.ravel()].reshape(n, -1)
+    return apart, price
+
+
+def prices_of_receivers(
+    search: PartnerSearch, here: Rows, there: Rows, masks: NDArray[np.uint64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distance, and cost to a record of each unit ``here``, if it receives the moved values of ``there``; infinite if not allowed."""
     cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], masks)
     position = search.find_cells(cells)
     # The last place is for cells that were empty, which no swap vacates. Everybody receives as many new values as in a pair.
@@ -144,6 +169,4 @@ def _prices(
     far = distances(search.distances.arrays(search.table), search.units.codes, pairs, masks) + search.unlike(here, there)
     left = search.table.counts[search.units.cell[here]] == 2
     link = link_of(search, here, there, masks, cells) + np.where(left, search.around.link[here], 0.0)
-    cost = np.where(is_allowed, 0.5 * far + search.request.link_weight * link, np.inf)
-    apart[:, to, by], price[:, to, by] = far[which.ravel()].reshape(n, -1), cost[which.ravel()].reshape(n, -1)
-    return apart, price
+    return np.asarray(far), np.where(is_allowed, 0.5 * far + search.request.link_weight * link, np.inf)

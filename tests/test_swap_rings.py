@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import rarecell as rc
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.choosing import priced_exchanges
 from rarecell.swap.partners import PartnerSearch
-from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.plan import SwapPlan, plan_task, with_rings
 from rarecell.swap.rings import WORTH, _pairs_to_merge, _prices
 from rarecell.swap.task import SwapTask
 from tests.strategies_swap import decomposable_cases
@@ -100,12 +101,43 @@ def test_no_two_pairs_stay_that_could_be_merged_cheaply(seed: int) -> None:
         # Every pair that has another one to be merged with is in a ring.
         return
     units = np.stack([one[first], other[first], one[second], other[second]], axis=1)[both]
-    _, price = _prices(search, units, plan.moved[first[both]])
+    moved = plan.moved[first[both]]
+    _, price = _prices(search, units, moved, np.stack([moved] * 4, axis=1))
     for prices in price:
         now = prices[0, 1] + prices[1, 0] + prices[2, 3] + prices[3, 2]
         for ring in ((0, 3, 2, 1), (0, 2, 3, 1), (0, 1, 3, 2), (0, 1, 2, 3)):
             total = sum(prices[ring[k], ring[(k + 1) % 4]] for k in range(4))
             assert total - now > WORTH - 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(decomposable_cases(max_records=30), st.integers(0, 1000))
+def test_rings_of_whole_sides_keep_every_margin_too(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    task = SwapTask(table, model, population=3 * table.n_records, rings=False, seed=seed)
+    pairs = plan_task(task, np.arange(table.n_rows))
+    plan = with_rings(PartnerSearch(task), pairs, by_sides=True, worth=10.0)
+    assert all(check.is_identical for check in compare_margins(plan))
+    assert sorted(plan.sources.tolist()) == sorted(plan.rows.tolist())
+    for ring in np.unique(plan.ring):
+        assert len(np.unique(plan.moved[plan.ring == ring])) == 1
+    # What changes in a pair changes in the ring; as pairs, the wider masks do nothing else.
+    before, after = (each.release.true != each.release.released for each in (pairs, plan))
+    assert (after | ~before).all()
+    assert (replace(plan, givers=None).release.released == pairs.release.released).all()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_more_pairs_are_merged_by_sides(seed: int) -> None:
+    plan = _planned(seed)
+    task = replace(plan.task, rings=False)
+    pairs = plan_task(task, plan.requested)
+    n_rings = []
+    for by_sides in (False, True):
+        merged = with_rings(PartnerSearch(task), pairs, by_sides=by_sides)
+        assert all(check.is_identical for check in compare_margins(merged))
+        n_rings.append(int((np.bincount(merged.ring, minlength=len(pairs))[merged.ring] > 1).sum()))
+    assert n_rings[1] > n_rings[0]
 
 
 def test_the_list_of_swaps_names_giver_and_receiver() -> None:

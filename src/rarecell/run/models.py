@@ -166,15 +166,33 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
     return ModelChoice(best, search, risk_model)
 
 
+MANY_HOUSEHOLDS = 50_000
+"""With more distinct rows of households than this, their model is an average of :data:`FEWER_ORDERS` networks.
+
+A row has several times the columns of a record. At 30 and 50 % of the households of the census, four networks whose contexts were chosen on
+10,000 rows gave estimates 0.2 to 0.4 % above those of six and 20,000, at half the processor time; the truth lay 0.5 % below those.
+"""
+
+FEWER_ORDERS, FEWER_ROWS = 4, 10_000
+"""Number of networks for many households, and of rows on which their contexts are chosen."""
+
+
 def risk_model(
-    table: ContingencyTable, config: RunConfig, *, household: NDArray[np.int64] | None = None, progress: Progress = SILENT
+    table: ContingencyTable,
+    config: RunConfig,
+    *,
+    household: NDArray[np.int64] | None = None,
+    of_households: bool = False,
+    progress: Progress = SILENT,
 ) -> CellModel:
     """The model that the risk comes from, without searching for the best single one unless it is needed.
 
-    ``household`` is that of each record, where the file says it.
+    ``household`` is that of each record, where the file says it; ``of_households`` says that each record is a household.
     """
     if config.model in FROM_BEST:
         return choose_models(table, config, progress=progress).risk_model
+    if of_households and table.n_cells > MANY_HOUSEHOLDS and config.model == "average" and config.resolution == "multi":
+        return fit_backoff(table, n_orders=FEWER_ORDERS, many_cells=FEWER_ROWS, seed=config.seed, progress=progress)
     return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress, household)
 
 

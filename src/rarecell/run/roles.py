@@ -311,7 +311,7 @@ class HouseholdFile:
         """The risk of household rows under a model of the run's kind; ``register`` has the households of the population."""
         table, population = households_in_population(rows, self.data, self.persons, self.config)
         table = models.with_resolutions(table, self.config.resolution)
-        model = models.risk_model(table, replace(self.config, cliques=()))
+        model = models.risk_model(table, replace(self.config, cliques=()), of_households=True)
         sampling = "srs" if table.weights is None else "weights"
         of_rows = record_risk(table, model, population=population, sampling=sampling, form=self.config.form)
         return FamilyRisk(rows, of_rows, model, None if register is None else register.among(table))

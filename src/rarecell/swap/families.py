@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from rarecell.graph.masks import MAX_VERTICES
 from rarecell.intruder.household import household_release, still_linked
 from rarecell.intruder.register import Register
 from rarecell.progress import SILENT, Progress
-from rarecell.swap.households import MemberPairs
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_task, with_rings
@@ -52,6 +51,9 @@ STILL_LINKED = 0.3
 
 MOST_ROUNDS = 6
 """Number of times that households whose exchange breaks a rule look for another partner."""
+
+WORTH_A_RING = 1.0
+"""What a merge of pairs of households may cost; a changed value without order costs 1."""
 
 MORE_LINKED = 0.05
 """Links that a ring may leave beyond those of its pairs; with more it stays in pairs."""
@@ -158,6 +160,19 @@ class FamilyPlan(SwapPlan):
         return int((swapped[self.household_of[self.requested]] & ~np.isin(self.requested, left)).sum())
 
 
+class MemberMoves(NamedTuple):
+    """Records that receive values: two of them, the keys that move as bit masks, and the pair of households they belong to.
+
+    ``givers`` says whose values each of ``records``, then each of ``partners`` receives.
+    """
+
+    records: NDArray[np.int64]
+    partners: NDArray[np.int64]
+    moved: NDArray[np.uint64]
+    owner: NDArray[np.int64]
+    givers: NDArray[np.int64]
+
+
 @dataclass(frozen=True, eq=False)
 class FamilyTask:
     """What household swaps depend on.
@@ -231,7 +246,7 @@ def _in_rings(task: FamilyTask, pairs: SwapPlan, households: NDArray[np.int64]) 
     """The same pairs in rings, as far as no rule is broken and no more households are linked."""
     search = PartnerSearch(task.households)
     search.is_closed[search.units.cell[search.units.unit_of(np.intersect1d(households, pairs.rows))]] = True
-    plan = with_rings(search, pairs)
+    plan = with_rings(search, pairs, by_sides=True, worth=WORTH_A_RING)
     of_pairs = _chance_linked(task, pairs)
     is_ringed = np.bincount(plan.ring, minlength=len(plan))[plan.ring] > 1
     while is_ringed.any():
@@ -243,6 +258,7 @@ def _in_rings(task: FamilyTask, pairs: SwapPlan, households: NDArray[np.int64]) 
         undone = np.isin(plan.ring, plan.ring[undone])
         plan = replace(
             plan,
+            moved=np.where(undone, pairs.moved, plan.moved),
             distance=np.where(undone, pairs.distance, plan.distance),
             cost=np.where(undone, pairs.cost, plan.cost),
             givers=np.where(np.tile(undone, 2), pairs.sources, plan.sources),
@@ -310,16 +326,20 @@ def _chance_linked(task: FamilyTask, plan: SwapPlan) -> NDArray[np.float64]:
 def _released(task: FamilyTask, plan: SwapPlan) -> Codes:
     """The keys of the records after the plan."""
     pairs = member_pairs(task, plan)
-    receivers, givers = np.concatenate([pairs.records, pairs.partners]), member_givers(task, plan, pairs)
+    receivers = np.concatenate([pairs.records, pairs.partners])
     moved, after = np.tile(pairs.moved, 2), np.array(task.codes)
     for k in range(after.shape[1]):
         moves = (moved >> np.uint64(k)) & np.uint64(1) == 1
-        after[receivers[moves], k] = task.codes[givers[moves], k]
+        after[receivers[moves], k] = task.codes[pairs.givers[moves], k]
     return after
 
 
-def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
-    """Who exchanges what when two households exchange places and keys: members at the same place, those values that differ."""
+def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberMoves:
+    """Who receives what when households exchange places and keys: members at the same place, those values that differ.
+
+    A pair of members stays out if neither receives anything new; who receives from one of them receives the same values from whom these
+    would have received.
+    """
     layout, members = task.rows.layout, task.rows.members
     n_pairs, largest = len(plan), int(members.size.max(initial=1))
     at_place = np.zeros((n_pairs, largest), dtype=np.uint64)
@@ -332,21 +352,28 @@ def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
             at_place[moves, column.place] |= bit
         else:
             at_place[moves] |= bit
-    first_members, second_members = members.at[plan.records][:, :largest], members.at[plan.partners][:, :largest]
-    owner, place = np.nonzero((at_place != 0) & (first_members >= 0) & (second_members >= 0))
-    first, second, moved = first_members[owner, place], second_members[owner, place], at_place[owner, place]
+    owner, place = np.nonzero((at_place != 0) & (members.at[plan.records][:, :largest] >= 0))
+    receivers = [members.at[homes[owner], place] for homes in (plan.records, plan.partners)]
+    givers = [members.at[homes[owner], place] for homes in plan.sources.reshape(2, -1)]
+    moved = at_place[owner, place]
     for k in range(len(layout.keys)):
-        same = task.codes[first, k] == task.codes[second, k]
+        same = np.all([task.codes[to, k] == task.codes[by, k] for to, by in zip(receivers, givers, strict=True)], axis=0)
         moved = np.where(same, moved & ~(np.uint64(1) << np.uint64(k)), moved)
-    changes = moved != 0
-    return MemberPairs(first[changes], second[changes], moved[changes], owner[changes])
+    stays = moved == 0
+    giver_of = np.arange(len(task.codes))
+    for to, by in zip(receivers, givers, strict=True):
+        giver_of[to[stays]] = by[stays]
+    givers = [_passed_on(giver_of, by[~stays]) for by in givers]
+    return MemberMoves(receivers[0][~stays], receivers[1][~stays], moved[~stays], owner[~stays], np.concatenate(givers))
 
 
-def member_givers(task: FamilyTask, plan: SwapPlan, pairs: MemberPairs) -> NDArray[np.int64]:
-    """For the records of the pairs of members, then for their partners, whose values they receive: who is at the same place in the giving household."""
-    members = task.rows.members
-    place = members.place[pairs.records]
-    return np.concatenate([members.at[of_households[pairs.owner], place] for of_households in plan.sources.reshape(2, -1)])
+def _passed_on(giver_of: NDArray[np.int64], givers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Givers who take part themselves, instead of those who would only pass on what they have."""
+    while True:
+        further = giver_of[givers]
+        if np.array_equal(further, givers):
+            return givers
+        givers = further
 
 
 def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -> FamilyPlan:
@@ -374,7 +401,7 @@ def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -
         distance=plan.distance[pairs.owner] * share,
         cost=plan.cost[pairs.owner] * share,
         unswapped=unswapped,
-        givers=member_givers(task, plan, pairs),
+        givers=pairs.givers,
         of_households=plan,
         household_of=members.of_record,
     )

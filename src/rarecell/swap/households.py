@@ -240,7 +240,11 @@ class _HouseholdPlanner:
         """Return the plan, with one pair for every two members that exchange something."""
         search, units, pairs = self.search, self.search.units, self.pairs
         members = self.households.members(pairs.risky, pairs.partner, pairs.moved)
-        rings = self._rings(members) if search.request.rings else Ringed(pairs.partner, pairs.risky, pairs.distance, pairs.cost)
+        rings = (
+            self._rings(members)
+            if search.request.rings
+            else Ringed(pairs.partner, pairs.risky, pairs.moved, pairs.distance, pairs.cost)
+        )
         givers = [self.households.counterparts(members, of_pair, pairs.moved) for of_pair in (rings.to_record, rings.to_partner)]
         measures = search.distances.arrays(search.table)
         distance = np.zeros(len(members.owner))
@@ -278,7 +282,7 @@ class _HouseholdPlanner:
     def _rings(self, members: MemberPairs) -> Ringed:
         """Merge pairs of households into rings; ``members`` are those that exchange something, sorted by their pair."""
         search, pairs, unit = self.search, self.pairs, self.search.units.record_unit
-        as_pairs = Ringed(pairs.partner, pairs.risky, pairs.distance, pairs.cost)
+        as_pairs = Ringed(pairs.partner, pairs.risky, pairs.moved, pairs.distance, pairs.cost)
         first, second = self._pairs_to_merge(members)
         if not len(first):
             return as_pairs
@@ -292,9 +296,9 @@ class _HouseholdPlanner:
         moved = members.moved[start[first][merge] + member]
         apart, price = np.zeros((n, 4, 4)), np.full((n, 4, 4), np.inf)
         for to, by in zip(*(~np.eye(4, dtype=bool)).nonzero(), strict=True):
-            far, cost = prices_of_receivers(search, unit[rows[:, to]], unit[rows[:, by]], moved)
+            far, cost = prices_of_receivers(search, unit[rows[:, to]], unit[rows[:, by]], moved, moved)
             apart[:, to, by], price[:, to, by] = (np.bincount(merge, weights=each, minlength=n) for each in (far, cost))
-        return merged(as_pairs, first, second, apart, price)
+        return merged(as_pairs, first, second, pairs.moved[first], apart, price)
 
     def _pairs_to_merge(self, members: MemberPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of households on the same side whose members exchange the same vertices and agree on all that these interact with."""

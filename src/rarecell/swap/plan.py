@@ -31,7 +31,7 @@ from rarecell.swap.choosing import Planner, exchanged_cells, row_numbers
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.reasons import Unswapped
-from rarecell.swap.rings import ringed
+from rarecell.swap.rings import WORTH, ringed
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from rarecell.swap.units import Units
@@ -216,19 +216,23 @@ class SwapPlan(Exchange, Shown):
         return apply_plan(self, data)
 
     def audit(self, places: Places = None) -> dict[str, list[Level]]:
-        """Return one row for each record that receives values: the record, whose values, of which keys, distance and risk before.
+        """Return one row for each record that receives new values: the record, whose values, of which keys, distance and risk before.
 
         ``places`` says where ``rows`` are in the data if not at their row numbers; see ``SwapResult.places``.
         """
         names = (self.rows if places is None else places).tolist()
         giver, changed = self._position(self.sources), self.release.true != self.release.released
         keys = self.table.keys
+        # In a ring of households a member may receive what they have.
+        new = np.flatnonzero(changed.any(axis=1))
         return {
-            "record": names,
-            "partner": [names[place] for place in giver.tolist()],
-            "variables": [joined_names(key for key, is_new in zip(keys, row, strict=True) if is_new) for row in changed.tolist()],
-            "distance": np.tile(self.distance, 2).tolist(),
-            "risk_before": self.task.cell_risk[self.table.cell_of(self.rows)].tolist(),
+            "record": [names[place] for place in new.tolist()],
+            "partner": [names[place] for place in giver[new].tolist()],
+            "variables": [
+                joined_names(key for key, is_new in zip(keys, row, strict=True) if is_new) for row in changed[new].tolist()
+            ],
+            "distance": np.tile(self.distance, 2)[new].tolist(),
+            "risk_before": self.task.cell_risk[self.table.cell_of(self.rows[new])].tolist(),
         }
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
@@ -359,12 +363,13 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
     return with_rings(planner.search, plan) if task.rings else plan
 
 
-def with_rings(search: PartnerSearch, plan: SwapPlan) -> SwapPlan:
-    """Merge the pairs of a plan into rings where that costs little more; ``search`` knows which cells are to be vacated."""
-    rings = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost)
+def with_rings(search: PartnerSearch, plan: SwapPlan, *, by_sides: bool = False, worth: float = WORTH) -> SwapPlan:
+    """Merge the pairs of a plan into rings where that adds at most ``worth`` to the cost; ``search`` knows which cells are to be vacated."""
+    rings = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost, by_sides=by_sides, worth=worth)
     penalised = plan.penalised_cost + float(rings.cost.sum() - plan.cost.sum())
     return replace(
         plan,
+        moved=rings.moved,
         distance=rings.distance,
         cost=rings.cost,
         givers=np.concatenate([rings.to_record, rings.to_partner]),

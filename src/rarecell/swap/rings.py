@@ -9,6 +9,10 @@ records that agree there keeps every margin, as each exchange alone does. So pai
 values can be merged: if a and c receive what the other was to receive, (a, b) and (c, d) become a ← d ← c ← b ← a, and so does a pair join
 a ring. Of all such merges of a pair those that add least to the cost are made, cheapest first; the cost is that of pairs, half the
 distance and the links for each record that receives.
+
+Few rows of many columns exchange the same. They can be merged by sides: if two records agree on a separator and differ on one side of it
+in nothing but what they exchange, their exchange is one of the whole side. All pairs of which this is true, with the same values on the
+separator, can hand the side round, and receivers then take over some values that their own partner shares with them.
 """
 
 from __future__ import annotations
@@ -32,6 +36,9 @@ WORTH = 0.5
 TRIED = 5
 """Number of other pairs with which each pair is tried."""
 
+TRIED_BY_SIDES = 16
+"""The same if pairs are merged by sides, on the smallest sides that allow it."""
+
 _MERGES = ((0, 2), (0, 3), (1, 2), (1, 3))
 """The ways to merge the pairs (0, 1) and (2, 3): which of each receives what one of the other was to receive."""
 
@@ -39,10 +46,11 @@ _MATE = (1, 0, 3, 2)
 
 
 class Ringed(NamedTuple):
-    """For each pair, whose values its record and its partner receive; distance and cost of the pair."""
+    """For each pair, whose values its record and its partner receive; the vertices that move; distance and cost of the pair."""
 
     to_record: Rows
     to_partner: Rows
+    moved: NDArray[np.uint64]
     distance: NDArray[np.float64]
     cost: NDArray[np.float64]
 
@@ -54,19 +62,41 @@ def ringed(
     moved: NDArray[np.uint64],
     distance: NDArray[np.float64],
     cost: NDArray[np.float64],
+    *,
+    by_sides: bool = False,
+    worth: float = WORTH,
 ) -> Ringed:
-    """Merge pairs into rings of four or more where that costs little more."""
+    """Merge pairs into rings of four or more where that adds at most ``worth`` to the cost."""
+    pairs = Ringed(partners, records, moved, distance, cost)
     first_unit, second_unit = (search.units.unit_of(rows) for rows in (records, partners))
-    first, second = _pairs_to_merge(search, first_unit, second_unit, moved)
+    if by_sides:
+        first, second, masks = _pairs_on_sides(search, first_unit, second_unit, moved)
+    else:
+        first, second = _pairs_to_merge(search, first_unit, second_unit, moved)
+        masks = moved[first]
     if not len(first):
-        return Ringed(partners, records, distance, cost)
+        return pairs
     units = np.stack([first_unit[first], second_unit[first], first_unit[second], second_unit[second]], axis=1)
-    apart, price = _prices(search, units, moved[first])
-    return merged(Ringed(partners, records, distance, cost), first, second, apart, price)
+    least = (
+        np.stack([moved[first], moved[first], moved[second], moved[second]], axis=1)
+        if by_sides
+        else np.stack([masks] * 4, axis=1)
+    )
+    apart, price = _prices(search, units, masks, least)
+    return merged(pairs, first, second, masks, apart, price, worth=worth)
 
 
-def merged(pairs: Ringed, first: Rows, second: Rows, apart: NDArray[np.float64], price: NDArray[np.float64]) -> Ringed:
-    """Merge pairs where that adds at most :data:`WORTH` to the cost, the cheapest merges first.
+def merged(
+    pairs: Ringed,
+    first: Rows,
+    second: Rows,
+    masks: NDArray[np.uint64],
+    apart: NDArray[np.float64],
+    price: NDArray[np.float64],
+    *,
+    worth: float = WORTH,
+) -> Ringed:
+    """Merge pairs where that adds at most ``worth`` to the cost, the cheapest merges first.
 
     Parameters
     ----------
@@ -74,6 +104,8 @@ def merged(pairs: Ringed, first: Rows, second: Rows, apart: NDArray[np.float64],
         The pairs: ``to_record`` has the partners, ``to_partner`` the records.
     first, second : ndarray of int
         Positions of pairs that can be merged with each other.
+    masks : ndarray of int
+        The vertices that move in their ring.
     apart, price : ndarray of float
         For each of these, the distance and the cost to the receiver of giving each of the four, record and partner of the first pair and
         of the second, what each other holds; an infinite cost if that is not allowed.
@@ -87,12 +119,15 @@ def merged(pairs: Ringed, first: Rows, second: Rows, apart: NDArray[np.float64],
     is_pair, has_changed = np.ones(n_pairs, dtype=bool), np.zeros((n_pairs, 2), dtype=bool)
     for number in np.argsort(increase, axis=None, kind="stable").tolist():
         place, merge = divmod(number, len(_MERGES))
-        if increase[place, merge] > WORTH:
+        if increase[place, merge] > worth:
             break
         both = int(first[place]), int(second[place])
         sides = tuple(receiver % 2 for receiver in _MERGES[merge])
         # If neither were a pair still, the two might be parts of one ring, which would fall apart.
         if not (is_pair[both[0]] or is_pair[both[1]]) or has_changed[both[0], sides[0]] or has_changed[both[1], sides[1]]:
+            continue
+        # What moves is the same all round.
+        if any(not is_pair[pair] and rings.moved[pair] != masks[place] for pair in both):
             continue
         for pair, side, receiver, other in zip(both, sides, _MERGES[merge], reversed(_MERGES[merge]), strict=True):
             if is_pair[pair]:
@@ -103,7 +138,7 @@ def merged(pairs: Ringed, first: Rows, second: Rows, apart: NDArray[np.float64],
             rings.distance[pair] += 0.5 * (apart[place, receiver, giver] - apart[place, receiver, mate])
             rings.cost[pair] += price[place, receiver, giver] - price[place, receiver, mate]
             (rings.to_record if side == 0 else rings.to_partner)[pair] = rows[place, giver]
-            has_changed[pair, side], is_pair[pair] = True, False
+            has_changed[pair, side], is_pair[pair], rings.moved[pair] = True, False, masks[place]
     return rings
 
 
@@ -136,32 +171,72 @@ def _pairs_to_merge(search: PartnerSearch, first_unit: Rows, second_unit: Rows, 
     return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
 
 
+def _pairs_on_sides(
+    search: PartnerSearch, first_unit: Rows, second_unit: Rows, moved: NDArray[np.uint64]
+) -> tuple[Rows, Rows, NDArray[np.uint64]]:
+    """Pairs that differ on a side in nothing but what they exchange, and agree on its boundary, each with a few others like it; the side."""
+    table, units, graph = search.table, search.units, search.interactions
+    within = [units.position(name) for name in search.constraints.within]
+    keys, differing = np.uint64(table.all_keys), np.zeros(len(first_unit), dtype=np.uint64)
+    for v in range(table.n_vertices):
+        differing |= (units.codes[first_unit, v] != units.codes[second_unit, v]).astype(np.uint64) << np.uint64(v)
+    by_chance = np.argsort(pair_jitter(search.request.seed, first_unit, second_unit), kind="stable")
+    closed = np.array([table.close(mask & table.all_keys) for mask in moved.tolist()], dtype=np.uint64)
+    own = np.unique(closed & differing).tolist()
+    sides = dict.fromkeys([*own, *(move.side for move in search.moves), *(move.side for move in search.separator_moves)])
+    n_mates, mates = np.zeros(len(first_unit), dtype=np.int64), dict[tuple[int, int], int]()
+    for side in sorted(sides, key=lambda side: (side & table.all_keys).bit_count()):
+        if side & graph.fixed or not side & table.all_keys:
+            continue
+        on_side = np.uint64(side & table.all_keys)
+        boundary, _ = units.ranks(sorted({*search.finest(graph.neighbourhood(side)), *within}))
+        is_valid = (differing & on_side == closed & differing & keys) & (boundary[first_unit] == boundary[second_unit])
+        waiting = by_chance[(is_valid & (n_mates < TRIED_BY_SIDES))[by_chance]]
+        waiting = waiting[np.argsort(boundary[first_unit[waiting]], kind="stable")]
+        group = boundary[first_unit[waiting]]
+        for step in range(1, TRIED + 1):
+            for place in np.flatnonzero(group[step:] == group[:-step]).tolist():
+                pair, mate = int(waiting[place]), int(waiting[place + step])
+                if (pair, mate) not in mates and (mate, pair) not in mates:
+                    mates[pair, mate] = int(on_side)
+                    n_mates[pair], n_mates[mate] = n_mates[pair] + 1, n_mates[mate] + 1
+    both = np.array(list(mates), dtype=np.int64).reshape(-1, 2)
+    return both[:, 0], both[:, 1], np.array(list(mates.values()), dtype=np.uint64)
+
+
 def _prices(
-    search: PartnerSearch, units: NDArray[np.int64], moved: NDArray[np.uint64]
+    search: PartnerSearch, units: NDArray[np.int64], moved: NDArray[np.uint64], least: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distance, and cost to the receiver, of giving each of four rows the moved values of each other; infinite if not allowed."""
+    """Distance, and cost to the receiver, of giving each of four rows the moved values of each other; infinite if not allowed.
+
+    ``least`` are the keys of each of the four that must change.
+    """
     n = len(units)
     apart, price = np.zeros((n, 4, 4)), np.full((n, 4, 4), np.inf)
     to, by = (~np.eye(4, dtype=bool)).nonzero()
     # The exchange within a pair comes up with each other pair that it is tried with, and is priced once.
-    asked = np.stack([units[:, to].ravel(), units[:, by].ravel(), np.repeat(moved, len(to)).astype(np.int64)], axis=1)
+    masks = np.repeat(moved, len(to)).astype(np.int64)
+    asked = np.stack([units[:, to].ravel(), units[:, by].ravel(), masks, least[:, to].ravel().astype(np.int64)], axis=1)
     distinct, which = np.unique(asked, axis=0, return_inverse=True)
-    far, cost = prices_of_receivers(search, distinct[:, 0], distinct[:, 1], distinct[:, 2].astype(np.uint64))
+    far, cost = prices_of_receivers(search, distinct[:, 0], distinct[:, 1], *distinct[:, 2:].T.astype(np.uint64))
     apart[:, to, by], price[:, to, by] = far[which.ravel()].reshape(n, -1), cost[which.ravel()].reshape(n, -1)
     return apart, price
 
 
 def prices_of_receivers(
-    search: PartnerSearch, here: Rows, there: Rows, masks: NDArray[np.uint64]
+    search: PartnerSearch, here: Rows, there: Rows, masks: NDArray[np.uint64], least: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distance, and cost to a record of each unit ``here``, if it receives the moved values of ``there``; infinite if not allowed."""
+    """Distance, and cost to a record of each unit ``here``, if it receives the moved values of ``there``; infinite if not allowed.
+
+    It is not allowed that one of the keys ``least`` stays as it is.
+    """
     cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], masks)
     position = search.find_cells(cells)
-    # The last place is for cells that were empty, which no swap vacates. Everybody receives as many new values as in a pair.
+    # The last place is for cells that were empty, which no swap vacates.
     is_allowed = ~np.append(search.is_closed, False)[position]
     for k in range(search.table.n_keys):
-        moves = masks >> np.uint64(k) & np.uint64(1) == 1
-        is_allowed &= ~moves | (cells[:, k] != search.table.cells[search.units.cell[here], k])
+        must_change = least >> np.uint64(k) & np.uint64(1) == 1
+        is_allowed &= ~must_change | (cells[:, k] != search.table.cells[search.units.cell[here], k])
     broken = np.zeros(len(here), dtype=bool)
     broken_rules(search.rules, search.units.codes, np.stack([here, there], axis=1), masks, broken)
     is_allowed &= ~broken

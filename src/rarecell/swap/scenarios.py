@@ -146,8 +146,9 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
     whole = replace(plans[0], task=task, interactions=interactions, requested=chosen.records, **joined)
     reasons = {left.record: left.reason for plan in plans for left in plan.unswapped}
     moved_keys: dict[int, set[str]] = {}
-    for pair, (record, partner) in enumerate(zip(whole.records.tolist(), whole.partners.tolist(), strict=True)):
-        moved_keys[record] = moved_keys[partner] = set(whole.variables(pair))
+    changed = whole.release.true != whole.release.released
+    for record, of_record in zip(whole.rows.tolist(), changed, strict=True):
+        moved_keys[record] = {key for key, is_new in zip(task.table.keys, of_record.tolist(), strict=True) if is_new}
     left = []
     for record, mask in zip(chosen.records.tolist(), chosen.mask.tolist(), strict=True):
         known = [set(scenario.keys) for place, scenario in enumerate(scenarios.each) if mask >> place & 1]

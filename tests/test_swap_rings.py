@@ -129,9 +129,13 @@ def test_rings_of_whole_sides_keep_every_margin_too(model: rc.DecomposableModel,
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_more_pairs_are_merged_by_sides(seed: int) -> None:
-    plan = _planned(seed)
-    task = replace(plan.task, rings=False)
-    pairs = plan_task(task, plan.requested)
+    draw = np.random.default_rng(seed)
+    people = pa.table({key: draw.integers(0, n, 300) for key, n in (("a", 9), ("b", 9), ("c", 2), ("d", 9), ("e", 9))})
+    table = rc.Microdata(people, keys=["a", "b", "c", "d", "e"]).table(records=True)
+    model = rc.DecomposableModel(table, cliques=[("a", "b", "c"), ("c", "d", "e")])
+    risk = rc.record_risk(table, model, population=6_000)
+    task = SwapTask(table, model, risk=risk, rings=False, seed=seed)
+    pairs = plan_task(task, risk.riskiest(100))
     n_rings = []
     for by_sides in (False, True):
         merged = with_rings(PartnerSearch(task), pairs, by_sides=by_sides)

@@ -6,6 +6,7 @@ also by persons alone, for the two-way tables, and unlinked.
 
     python benchmarks/households.py                          # estimates at 1, 3.5 and 10 %
     python benchmarks/households.py --protect 0.035          # one protected sample
+    python benchmarks/households.py --rings 0.035            # the same swaps in rings and in pairs, and who undoes them
     python benchmarks/households.py --keys age,sex,marital,education,race --fractions 0.035
     python benchmarks/households.py --speed 1000000          # household rows against persons, in processor time
     python benchmarks/households.py --cps cps.csv.gz         # another population: adults of the Current Population Survey
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +31,8 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.intruder.household import household_links, household_release
 from rarecell.intruder.register import Register
+from rarecell.intruder.shadow import shadow_links
+from rarecell.run.households import modelled
 from rarecell.table.household_rows import find_layout
 
 KEYS = "relationship,sex,age,marital,citizenship"
@@ -166,6 +170,38 @@ def protections(population: pa.Table, keys: list[str], fraction: float, seed: in
             )
 
 
+def rings(population: pa.Table, keys: list[str], fraction: float, seed: int) -> None:
+    """The swaps between households of one sample as they are made, in rings, and the same in pairs, held against the population.
+
+    The shadow intruder compares a household with all of the register that differ from it on columns that were moved together, and looks for
+    a mate whose values undo the exchange; it knows of the mechanism what could at best be learned.
+    """
+    sample = datasets.census_household_sample(fraction, seed, people=population)
+    options = {"keys": keys, "population": population.num_rows, "household": "household"}
+    known = rc.assess(sample, register=population, **options)
+    families = known.families
+    register = Register.counted(families.register.people, families.register.place)
+    codes, _ = known.data.column_codes(keys)
+    plan = rc.protect(sample, risk_above=0.2, seed=seed, **options).plan
+    in_rings = np.bincount(plan.of_households.ring)[plan.of_households.ring] > 1
+    print(f"{in_rings.sum():,} of {len(in_rings):,} pairs of households are in rings.\n")
+    print(
+        "| exchanged | values changed | links before | after, claimed | after, true | of swapped | shadow, true | of swapped | sure above 0.95 (right) |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, way in (("in pairs", replace(plan, givers=None)), ("in rings", plan)):
+        after = np.array(codes)
+        after[way.rows] = way.release.released
+        release = household_release(families.rows, after)
+        true = household_links(families.rows, release, register)
+        claimed = household_links(families.rows, release, modelled(families, known))
+        shadow = shadow_links(register.seen(release), register)
+        print(
+            f"| {name} | {way.n_values_changed:,} | {true.before.total:,.1f} | {claimed.after.total:,.1f} | {true.after.total:,.1f} "
+            f"| {true.after.of_moved:,.1f} | {shadow.total:,.1f} | {shadow.of_moved:,.1f} | {shadow.sure[-1].claimed:,.0f} ({shadow.sure[-1].right:,.0f}) |"
+        )
+
+
 def speed(population: pa.Table, keys: list[str], n_records: int) -> None:
     """Households copied until there are as many records, with a little noise in the ages, so that they are no copies."""
     rng = np.random.default_rng(0)
@@ -196,6 +232,7 @@ if __name__ == "__main__":
     parser.add_argument("--fractions", default="0.01,0.035,0.1")
     parser.add_argument("--samples", type=int, default=1)
     parser.add_argument("--protect", type=float)
+    parser.add_argument("--rings", type=float)
     parser.add_argument("--speed", type=int)
     parser.add_argument("--cps", help="The file of Tax-Calculator with the Current Population Survey.")
     given = parser.parse_args()
@@ -204,6 +241,8 @@ if __name__ == "__main__":
         given.keys = CPS_KEYS
     if given.speed:
         speed(people, given.keys.split(","), given.speed)
+    elif given.rings:
+        rings(people, given.keys.split(","), given.rings, 1)
     elif given.protect:
         protections(people, given.keys.split(","), given.protect, 1)
     else:

@@ -10,12 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+import rarecell.swap.twin as twin_module
+from rarecell._kernels.exchanges import exchange_pairs
+from rarecell._kernels.hashing import find_cells, hash_rows
 from rarecell.errors import BadInput
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.release.utility import BothFiles
 from rarecell.search import select_model
 from rarecell.search.score import make_score
-from rarecell.swap.twin import k_marginal_score, smoothed_amounts, synthetic_twin
+from rarecell.swap.formal.mechanism import rooted_tree
+from rarecell.swap.twin import exchanged_twin, k_marginal_score, pairs_within, smoothed_amounts, synthetic_twin
+from tests.naive import exchanges as naive_exchanges
 from tests.naive import search as naive_search
 from tests.strategies import tables
 from tests.strategies_swap import decomposable_cases
@@ -114,3 +119,78 @@ def test_smoothed_amounts_stay_in_their_band_and_copy_nobody(seed: int) -> None:
         assert drawn[new == code].max() <= inside.max()
     assert drawn.max() < values.max()
     assert not set(drawn.tolist()) & set(values.tolist())
+
+
+@given(decomposable_cases(coarsened=True), st.sampled_from([0, 1, 3]), st.booleans(), st.integers(0, 3))
+@FEW
+def test_exchanges_are_those_that_counting_everything_anew_allows(
+    model: rc.DecomposableModel, most: int, is_nearer: bool, seed: int
+) -> None:
+    table = model.table
+    original = table.cells[table.record_cell]
+    rows = np.array(synthetic_twin(table, model, seed=seed).codes, order="C")
+    uniques, pairs = twin_module._unique_cells(table), twin_module._pair_tables(table, rows)
+    for edge in rooted_tree(model.graph, model.graph.clique_masks[0]).edges:
+        moved = list(edge.keys_moved(table))
+        first, second = pairs_within(table, rows, edge, np.random.default_rng(seed))
+        expected = naive_exchanges.exchanged(
+            original, rows, list(zip(first.tolist(), second.tolist(), strict=True)), moved, most, is_nearer
+        )
+        hashed = hash_rows(rows, uniques.mixing, uniques.start)
+        cell = find_cells(uniques, hashed)
+        standing = np.bincount(cell[cell >= 0], minlength=len(uniques.hashed)).astype(np.int64)
+        stays = np.array([k for k in range(table.n_keys) if k not in moved], dtype=np.int64)
+        columns = np.array(moved, dtype=np.int64)
+        exchange_pairs(rows, hashed, first, second, columns, stays, pairs, uniques, standing, most, is_nearer)
+        assert (rows == expected).all()
+        assert (standing > 0).sum() == naive_exchanges.copies(original, rows)
+        assert (hashed == hash_rows(rows, uniques.mixing, uniques.start)).all()
+        assert np.abs(pairs.more).sum() == naive_exchanges.apart(original, rows)
+
+
+@given(decomposable_cases(coarsened=True), st.sampled_from([None, 0.0, 0.3]), st.booleans())
+@FEW
+def test_exchanges_keep_every_clique_table(model: rc.DecomposableModel, max_copies: float | None, near_pairs: bool) -> None:
+    twin = synthetic_twin(model.table, model, seed=1)
+    after = exchanged_twin(twin, max_copies=max_copies, near_pairs=near_pairs, seed=1).twin
+    assert set(after.n_changed_cells.values()) <= {0}
+    original = model.table.cells[model.table.record_cell]
+    for k in range(model.table.n_keys):
+        assert (original[after.sources[:, k], k] == after.codes[:, k]).all()
+    unique = int((model.table.counts == 1).sum())
+    assert after.copies * unique == pytest.approx(naive_exchanges.copies(original, after.codes))
+
+
+@pytest.fixture(scope="module")
+def chain() -> rc.DecomposableModel:
+    """Six columns, each of which depends on the one before and a little on the first."""
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 8, 1500)]
+    for _ in range(5):
+        columns.append((columns[-1] + rng.integers(0, 4, 1500) + (columns[0] == 3)) % 8)
+    categories = [rc.Categories(name, tuple(range(8))) for name in "abcdef"]
+    table = rc.ContingencyTable.from_codes(np.column_stack(columns).astype(np.int32), categories)
+    return rc.DecomposableModel(table, cliques=["ab", "bc", "cd", "de", "ef"])
+
+
+def test_copies_fall_and_tables_come_nearer(chain: rc.DecomposableModel) -> None:
+    twin = synthetic_twin(chain.table, chain, seed=2)
+    few = exchanged_twin(twin, max_copies=twin.copies / 2, seed=2).twin
+    assert few.copies <= twin.copies / 2
+    near = exchanged_twin(twin, near_pairs=True, seed=2).twin
+    assert k_marginal_score(near.both) > k_marginal_score(twin.both) + 20
+    both = exchanged_twin(twin, max_copies=twin.copies / 2, near_pairs=True, seed=2)
+    assert both.n_exchanges > 0
+    assert both.twin.copies <= twin.copies / 2
+    assert k_marginal_score(both.twin.both) > k_marginal_score(twin.both) + 20
+    for each in (few, near, both.twin):
+        assert set(each.n_changed_cells.values()) == {0}
+    # A twin that has no more copies than allowed is left alone.
+    assert exchanged_twin(twin, max_copies=twin.copies, seed=2).n_exchanges == 0
+
+
+def test_what_cannot_be_exchanged_stays(chain: rc.DecomposableModel) -> None:
+    saturated = rc.DecomposableModel(chain.table, cliques=["abcdef"])
+    twin = synthetic_twin(chain.table, saturated, seed=0)
+    after = exchanged_twin(twin, max_copies=0.0, near_pairs=True, seed=0)
+    assert (after.n_exchanges, after.twin.copies) == (0, 1.0)

@@ -54,6 +54,8 @@ def test_counts_of_copies_and_attributions(files: UnpairedFiles) -> None:
     keys = list(range(len(names) - 1))
     copies = files.copies(np.random.default_rng(0), names[:-1])
     assert copies.unique_exact_matches == pytest.approx(naive.unique_exact_matches(files.original, files.released))
+    left_out = naive.left_out_matches(files.original, files.released, files.control)
+    assert copies.left_out_matches == pytest.approx(left_out, nan_ok=True)
     assert copies.replicated_uniques == pytest.approx(naive.replicated_uniques(files.original, files.released, keys))
     attribution = files.attribution(names[:-1], names[-1])
     assert attribution.disco == pytest.approx(naive.disco(files.original, files.released, keys, len(names) - 1))

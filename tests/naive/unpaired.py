@@ -54,3 +54,9 @@ def replicated_uniques(original: np.ndarray, released: np.ndarray, keys: list[in
     people = [tuple(row) for row in original[:, keys].tolist()]
     records = [tuple(row) for row in released[:, keys].tolist()]
     return sum(people.count(row) == 1 and records.count(row) == 1 for row in people) / len(people)
+
+
+def left_out_matches(original: np.ndarray, released: np.ndarray, control: np.ndarray) -> float:
+    people, records = ({tuple(row) for row in file.tolist()} for file in (original, released))
+    new = [row for row in map(tuple, control.tolist()) if row not in people]
+    return sum(row in records for row in new) / len(new) if new else math.nan

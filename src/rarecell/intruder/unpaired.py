@@ -123,12 +123,16 @@ class Copies:
         Share of the people who are unique on all columns whose combination occurs in the file.
     replicated_uniques : float
         Share of all people who are unique on the keys and whose combination occurs once in the file.
+    left_out_matches : float
+        Share of the control group, without those whom a person of the original equals, whose combination occurs in the file. A file
+        that copies nobody has as many unique exact matches. nan without a control group.
     nearer_to_people : float
         Share of records of the file that are nearer to a person it was made from than to one of an equally large control group,
         ties counted half; nan without a control group.
     """
 
     unique_exact_matches: float
+    left_out_matches: float
     replicated_uniques: float
     nearer_to_people: float
 
@@ -317,9 +321,19 @@ class UnpairedFiles:
         replicated = (of_keys.in_first == 1) & (of_keys.in_second == 1)
         return Copies(
             unique_exact_matches=float((matches.in_second[unique] > 0).mean()) if unique.any() else 0.0,
+            left_out_matches=self._left_out_matches(),
             replicated_uniques=float(replicated.sum()) / len(self.original),
             nearer_to_people=self._nearer_to_people(rng, n_attacks),
         )
+
+    def _left_out_matches(self) -> float:
+        # Somebody who is unique equals nobody else in the original; the same is asked of those who were left out.
+        if not len(self.control):
+            return math.nan
+        everything = range(len(self.names))
+        is_new = _counted_together(self.control, self.original, everything).in_second == 0
+        stands = _counted_together(self.control, self.released, everything).in_second > 0
+        return float(stands[is_new].mean()) if is_new.any() else math.nan
 
     def _nearer_to_people(self, rng: np.random.Generator, n_attacks: int) -> float:
         n = min(len(self.original), len(self.control))

@@ -67,6 +67,9 @@ class UnpairedMeasures(Plain):
         Share of the people who are unique on all columns whose combination occurs in the file.
     replicated_uniques : float
         Share of the people who are unique on the keys and whose combination occurs once in the file.
+    left_out_matches : float or None
+        Share of the people left out, without those whom a person of the original equals, whose combination occurs in the file. It is
+        what chance alone makes of unique exact matches.
     nearer_to_people : float or None
         Share of the file's records that are nearer to a person it was made from than to one left out; one half copies nobody.
     attacks : tuple of UnpairedAttack
@@ -79,6 +82,7 @@ class UnpairedMeasures(Plain):
     control: int
     unique_exact_matches: float
     replicated_uniques: float
+    left_out_matches: float | None = None
     nearer_to_people: float | None = None
     attacks: tuple[UnpairedAttack, ...] = ()
     columns: tuple[ColumnGivenAway, ...] = ()
@@ -89,7 +93,12 @@ class UnpairedMeasures(Plain):
         return max(self.attacks, key=lambda attack: (attack.interval[0], attack.risk), default=None)
 
     def __str__(self) -> str:
-        copied = f"{percent(self.unique_exact_matches)} of the people who are unique stand in it as they are."
+        chance = (
+            ""
+            if self.left_out_matches is None
+            else f", and {percent(self.left_out_matches)} of people like them who were left out"
+        )
+        copied = f"{percent(self.unique_exact_matches)} of the people who are unique stand in it as they are{chance}."
         if self.worst is None:
             return f"{copied} Without people who were left out, it cannot be told what else the file itself gives away."
         return (

@@ -124,6 +124,14 @@ def unpaired_tables(measures: UnpairedMeasures) -> tuple[Table, ...]:
         ("people who are unique on all columns and stand in the file", measures.unique_exact_matches),
         ("people who are unique on the keys and stand in the file once", measures.replicated_uniques),
     ]
+    if measures.left_out_matches is not None:
+        copies.insert(
+            1,
+            (
+                "people left out, different from all of these, who stand in the file; that many by chance",
+                measures.left_out_matches,
+            ),
+        )
     if measures.nearer_to_people is not None:
         copies.append(
             ("its records nearer to these people than to people left out; half if it copies nobody", measures.nearer_to_people)

@@ -789,6 +789,7 @@ def measured(
         people=len(files.original),
         control=len(files.control),
         unique_exact_matches=copies.unique_exact_matches,
+        left_out_matches=None if math.isnan(copies.left_out_matches) else copies.left_out_matches,
         replicated_uniques=copies.replicated_uniques,
         nearer_to_people=None if math.isnan(copies.nearer_to_people) else copies.nearer_to_people,
         attacks=tuple(_attacks(files, rng, files.names if inferred is None else inferred)) if len(files.control) else (),

@@ -22,14 +22,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.counting import collapse_records
 from rarecell.graph.chordal import least_fill
 from rarecell.graph.masks import MAX_VERTICES, members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.utility import BothFiles
-from rarecell.swap.formal.mechanism import RootedTree, TreeEdge, rooted_tree
-from rarecell.swap.twin import Twin, synthetic_twin
+from rarecell.swap.formal.mechanism import RootedTree, rooted_tree
+from rarecell.swap.twin import Twin, pairs_within, synthetic_twin
 from rarecell.table.categories import Categories
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.contingency import ContingencyTable
@@ -353,7 +352,7 @@ def _mended(blocks: FamilyBlocks, block: Block, part: Twin, rng: np.random.Gener
             break
         checkpoint(progress, "keeping the rules of households")
         edge = edges[int(rng.integers(len(edges)))]
-        first, second = _pairs_within(block.table, rows, edge, rng)
+        first, second = pairs_within(block.table, rows, edge, rng)
         chosen = breaks[first] | breaks[second]
         first, second = first[chosen], second[chosen]
         if not len(first):
@@ -367,24 +366,6 @@ def _mended(blocks: FamilyBlocks, block: Block, part: Twin, rng: np.random.Gener
         rows[where] = tried[np.concatenate([better, better])]
         breaks[where] = after[:, better].ravel()
     return rows
-
-
-def _pairs_within(table: ContingencyTable, rows: Codes, edge: TreeEdge, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
-    """Pairs of rows that agree on the separator of an edge, each row in at most one pair."""
-    stratum = np.zeros(len(rows), dtype=np.int64)
-    vertices = members(table.reduce(edge.separator))
-    if vertices:
-        sizes = [int(table.vertex_levels[v]) for v in vertices]
-        _, _, position = collapse_records([table.map_cells(rows, v) for v in vertices], sizes)
-        stratum = np.asarray(position, dtype=np.int64)
-    order = rng.permutation(len(rows))
-    order = order[np.argsort(stratum[order], kind="stable")]
-    in_order = stratum[order]
-    start = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])
-    place = np.arange(len(rows)) - np.repeat(start, np.diff(np.r_[start, len(rows)]))
-    is_first = (place % 2 == 0) & np.r_[in_order[1:] == in_order[:-1], False]
-    at = np.flatnonzero(is_first)
-    return order[at], order[at + 1]
 
 
 def _put_together(blocks: FamilyBlocks, parts: Sequence[Twin], rng: np.random.Generator, progress: Progress) -> FamilyTwin:

@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell._kernels.exchanges import PairTables, exchange_pairs
+from rarecell._kernels.hashing import HashedCells, fill_slots, find_cells, free_slots, hash_rows, mixed_many
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import FormalStatement
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.utility import BothFiles
-from rarecell.swap.formal.mechanism import rearranged, rooted_tree
+from rarecell.swap.formal.mechanism import TreeEdge, rearranged, rooted_tree
 from rarecell.swap.formal.release import formal_swaps
 from rarecell.table.contingency import ContingencyTable
 
@@ -79,6 +81,12 @@ class Twin:
             _, _, cell = collapse_records([self.table.map_cells(both, v) for v in vertices], sizes)
             n_changed[tuple(self.table.vertex_names[v] for v in vertices)] = int((np.bincount(cell, weights=more) != 0).sum())
         return n_changed
+
+    @cached_property
+    def copies(self) -> float:
+        """Share of the people who are unique on all columns whose combination stands in the twin."""
+        is_unique = self.table.counts == 1
+        return float((self.table_after.counts_of(self.table.cells[is_unique]) > 0).mean()) if is_unique.any() else 0.0
 
     @cached_property
     def both(self) -> BothFiles:
@@ -169,6 +177,151 @@ def _matched(old: NDArray[np.int32], new: NDArray[np.int32], rng: np.random.Gene
     sources = np.empty(len(new), dtype=np.int64)
     sources[np.argsort(new, kind="stable")] = by_old
     return sources
+
+
+def pairs_within(
+    table: ContingencyTable, rows: NDArray[np.int32], edge: TreeEdge, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of rows that agree on the separator of an edge, each row in at most one pair."""
+    stratum = np.zeros(len(rows), dtype=np.int64)
+    vertices = members(table.reduce(edge.separator))
+    if vertices:
+        sizes = [int(table.vertex_levels[v]) for v in vertices]
+        _, _, position = collapse_records([table.map_cells(rows, v) for v in vertices], sizes)
+        stratum = np.asarray(position, dtype=np.int64)
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(stratum[order], kind="stable")]
+    in_order = stratum[order]
+    start = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])
+    place = np.arange(len(rows)) - np.repeat(start, np.diff(np.r_[start, len(rows)]))
+    is_first = (place % 2 == 0) & np.r_[in_order[1:] == in_order[:-1], False]
+    at = np.flatnonzero(is_first)
+    return order[at], order[at + 1]
+
+
+# Fewer copies, and tables of two columns that are nearer to the original's.
+
+SWEEPS = 60
+"""How often at most every edge of the junction tree is tried."""
+
+_SETTLED = 0.01
+"""Exchanges end when a sweep makes the tables of two columns nearer by less than this share."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangedTwin:
+    """A twin after exchanges within its tables.
+
+    Attributes
+    ----------
+    twin : Twin
+        The twin; its clique tables are those that it had.
+    n_exchanges : int
+        How many pairs of records exchanged values.
+    """
+
+    twin: Twin
+    n_exchanges: int
+
+
+def exchanged_twin(
+    twin: Twin,
+    *,
+    max_copies: float | None = None,
+    near_pairs: bool = False,
+    seed: int | None = None,
+    progress: Progress = SILENT,
+) -> ExchangedTwin:
+    """Let records of a twin exchange values within its clique tables, so that it has fewer copies and nearer tables.
+
+    Two records that agree on the separator of an edge of the junction tree exchange what lies on one side of it. Every clique table
+    stays as it is. In each sweep and for each edge, records are put into such pairs at random, and a pair exchanges unless that makes
+    the file worse (:mod:`rarecell._kernels.exchanges`).
+
+    The choice looks at the original. A file with hardly any copies says of a combination that it should hold and does not that
+    one person may have it. Compare the share of copies with that of people who were left out, and ask for no less.
+
+    Parameters
+    ----------
+    twin : Twin
+        The twin.
+    max_copies : float, optional
+        The largest share of the people who are unique on all columns that may stand in it. Where no exchange is left that helps, it
+        may be exceeded.
+    near_pairs : bool, optional
+        Whether all tables of two columns shall come nearer to the original's.
+    seed : int, optional
+        For tests.
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> from rarecell.swap.twin import exchanged_twin, synthetic_twin
+    >>> columns = [rc.Categories(name, tuple(range(9))) for name in ("area", "age", "job")]
+    >>> codes = np.random.default_rng(0).integers(0, 9, (500, 3)).astype(np.int32)
+    >>> table = rc.ContingencyTable.from_codes(codes, columns)
+    >>> twin = synthetic_twin(table, rc.DecomposableModel(table, cliques=[("area", "age"), ("age", "job")]), seed=1)
+    >>> fewer = exchanged_twin(twin, max_copies=0.1, seed=1).twin
+    >>> twin.copies > 0.3, fewer.copies <= 0.1, set(fewer.n_changed_cells.values())
+    (True, True, {0})
+    """
+    rng = np.random.default_rng(seed)
+    table = twin.table
+    codes = np.array(twin.codes, dtype=np.int32, order="C")
+    uniques = _unique_cells(table)
+    hashed = hash_rows(codes, uniques.mixing, uniques.start)
+    cell = find_cells(uniques, hashed)
+    standing = np.bincount(cell[cell >= 0], minlength=len(uniques.hashed)).astype(np.int64)
+    most = len(standing) if max_copies is None else int(max_copies * len(standing))
+    pairs = _pair_tables(table, codes)
+    tree = rooted_tree(twin.model.graph, twin.model.graph.clique_masks[0])
+    n_exchanges, apart = 0, int(np.abs(pairs.more).sum())
+    for _ in range(SWEEPS):
+        is_few = int((standing > 0).sum()) <= most
+        if is_few and not near_pairs:
+            break
+        for edge in tree.edges:
+            checkpoint(progress, "exchanging values within the tables")
+            moved = np.array(edge.keys_moved(table), dtype=np.int64)
+            stays = np.setdiff1d(np.arange(table.n_keys), moved)
+            first, second = pairs_within(table, codes, edge, rng)
+            n_exchanges += int(
+                exchange_pairs(codes, hashed, first, second, moved, stays, pairs, uniques, standing, most, near_pairs)
+            )
+        before, apart = apart, int(np.abs(pairs.more).sum())
+        if is_few and before - apart <= _SETTLED * before:
+            break
+    return ExchangedTwin(twin.with_codes(codes, rng), n_exchanges)
+
+
+def _unique_cells(table: ContingencyTable) -> HashedCells:
+    """The cells that one record of the original has."""
+    sizes = [categories.n_levels for categories in table.categories]
+    start = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+    mixing = mixed_many(np.arange(sum(sizes)), 0)
+    cells = np.ascontiguousarray(table.cells[table.counts == 1])
+    hashed = hash_rows(cells, mixing, start)
+    slots = free_slots(len(hashed), np.int64)
+    fill_slots(hashed, slots)
+    return HashedCells(slots, hashed, np.ones(len(hashed), dtype=np.int64), np.zeros(len(hashed), dtype=bool), mixing, start)
+
+
+def _pair_tables(table: ContingencyTable, codes: NDArray[np.int32]) -> PairTables:
+    """How much more the tables of two columns of ``codes`` have in each cell than the original's."""
+    original = table.cells[table.cell_of_record]
+    n_levels = [categories.n_levels for categories in table.categories]
+    start, step = (np.zeros((table.n_keys, table.n_keys), dtype=np.int64) for _ in range(2))
+    tables, n_cells = [], 0
+    for a, b in combinations(range(table.n_keys), 2):
+        of_codes, of_original = (
+            np.bincount(file[:, a].astype(np.int64) * n_levels[b] + file[:, b], minlength=n_levels[a] * n_levels[b])
+            for file in (codes, original)
+        )
+        tables.append(of_codes - of_original)
+        start[a, b] = start[b, a] = n_cells
+        step[a, b], step[b, a] = n_levels[b], 1
+        n_cells += n_levels[a] * n_levels[b]
+    return PairTables(np.concatenate(tables), start, step)
 
 
 def k_marginal_score(both: BothFiles, *, order: int = 2) -> float:

@@ -876,6 +876,8 @@ def fuzz_twin(rng: random.Random, folder: Path) -> str:
         [{}, {"least_count": rng.choice([2, 5, 1000])}]
     )
     options |= rng.choice([{}, {"amounts": "smoothed"}, {"files": 2}])
+    if "epsilon" not in options:
+        options |= rng.choice([{}, {"near_pairs": True}, {"max_copies": rng.random()}, {"near_pairs": True, "max_copies": 0.0}])
     given: Any = people
     if rng.random() < 0.3:
         given, options["out"] = folder / "people.parquet", folder / "out"

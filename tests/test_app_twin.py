@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rarecell.app.twin_pages import _options
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary
 from tests.test_app import RUN_TOML, folder, wait
@@ -26,6 +27,27 @@ def test_a_form_that_lacks_columns_says_so_and_keeps_the_rest(folder: Path) -> N
     assert 'value="5"' in answer.text
     answer = browser.post("/twin?file=people.csv", {"columns": ["sex", "age"], "files": "many"})
     assert "whole number" in answer.text
+    exchanges = {"columns": ["sex", "age"], "max_copies": "lots", "near_pairs": "1", "analysis": 'm=means="age by sex"'}
+    answer = browser.post("/twin?file=people.csv", exchanges)
+    assert answer.status_code == 400
+    assert "largest share of copies" in answer.text
+    assert 'name="near_pairs" value="1" checked' in answer.text
+    assert "age by sex" in answer.text
+
+
+def test_a_form_is_read_as_the_options_of_the_library() -> None:
+    fields = {
+        "columns": ["sex", "age"],
+        "keys": ["age", "job"],
+        "max_copies": ["12"],
+        "near_pairs": ["1"],
+        "analysis": ['m=means="age by sex"\r\n\r\nr=regression="age ~ sex"'],
+    }
+    options = _options(fields)
+    assert (options["columns"], options["keys"]) == (["sex", "age"], ["age"])
+    assert (options["max_copies"], options["near_pairs"]) == (0.12, True)
+    assert options["analysis"] == {"m": {"means": "age by sex"}, "r": {"regression": "age ~ sex"}}
+    assert "epsilon" not in options
 
 
 def test_the_page_of_protection_leads_to_a_twin(folder: Path) -> None:

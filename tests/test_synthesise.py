@@ -15,6 +15,7 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput, OutputExists, UnknownChoice, UnknownColumns
+from rarecell.report.synthesis import synthesis_tables
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,65 @@ def test_no_kept_table_has_small_cells(people: pd.DataFrame) -> None:
     assert all(table.smallest >= 30 for table in done.summary.tables if len(table.variables) > 1)
 
 
+def test_the_cost_of_a_smallest_cell_stands_beside(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, least_count=60, seed=1, measure=False)
+    free = rc.synthesise(people, columns=COLUMNS, seed=1, measure=False)
+    assert free.summary.utility_without_limit is None
+    assert done.summary.utility_without_limit == free.summary.utility
+    assert done.summary.utility.k_marginal < free.summary.utility.k_marginal
+    (near,) = [table for table in synthesis_tables(done.summary) if table.name == "utility"]
+    assert [column.heading for column in near.columns] == ["Measure", "Twin", "Without the limit of 60"]
+    assert {f"{free.summary.utility.k_marginal:.1f}", f"{done.summary.utility.k_marginal:.1f}"} <= {
+        cell for row in near.rows for cell in row
+    }
+
+
+def test_exchanges_after_the_draw_are_measured_and_said() -> None:
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.integers(0, 8, 1500)}
+    for before, name in zip("abcde", "bcdef", strict=True):
+        columns[name] = (columns[before] + rng.integers(0, 4, 1500)) % 8
+    chain = pd.DataFrame(columns)
+    drawn = rc.synthesise(chain, columns=list("abcdef"), seed=3, measure=False)
+    done = rc.synthesise(chain, columns=list("abcdef"), seed=3, files=2, max_copies=0.05, near_pairs=True)
+    exchanges = done.summary.exchanges
+    assert exchanges is not None
+    assert exchanges.copies == max(twin.copies for twin in done.twins) <= 0.05 < exchanges.copies_drawn
+    assert done.summary.utility.k_marginal > drawn.summary.utility.k_marginal
+    assert {table.differing for table in done.summary.tables} == {0}
+    assert "look at the original" in done.summary.guarantee
+    assert "uniformly" in drawn.summary.guarantee
+    measures = done.summary.measures
+    assert measures is not None
+    assert measures.left_out_matches is not None
+    # Fewer of those whom the twin was made from stand in it than of others like them: that, too, gives something away.
+    assert measures.unique_exact_matches <= 0.05 < measures.left_out_matches
+    assert type(done.summary).from_dict(done.summary.to_dict()) == done.summary
+    titles = [table.name for table in synthesis_tables(done.summary)]
+    assert "exchanges" in titles
+    assert "exchanges" not in [table.name for table in synthesis_tables(drawn.summary)]
+    assert not any("exchange" in note for note in done.summary.notes)
+
+
+def test_a_share_of_copies_that_was_not_reached_is_said(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, seed=3, max_copies=0.0, measure=False)
+    assert done.summary.exchanges is not None
+    assert done.summary.exchanges.copies > 0
+    assert any("no exchange was left" in note for note in done.summary.notes)
+
+
+def test_analyses_of_a_delimited_file_take_numbers(people: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    people.to_csv(path, index=False)
+    asked = {"pay": {"regression": "income ~ job"}, "means": {"means": "income by town"}}
+    of_file, of_frame = (rc.synthesise(data, columns=COLUMNS, seed=3, measure=False, analysis=asked) for data in (path, people))
+    for from_file, from_frame in zip(of_file.summary.analyses, of_frame.summary.analyses, strict=True):
+        assert [term.name for term in from_file.terms] == [term.name for term in from_frame.terms]
+        assert [term.before for term in from_file.terms] == pytest.approx([term.before for term in from_frame.terms])
+        assert all(0 <= term.overlap <= 1 for term in from_file.terms)
+    assert of_file.frame().column("income").drop_null().to_pylist() == of_frame.frame().income.dropna().tolist()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
@@ -103,6 +163,10 @@ def test_no_kept_table_has_small_cells(people: pd.DataFrame) -> None:
         ({"columns": COLUMNS, "least_count": -1}, BadInput, "least count"),
         ({"columns": COLUMNS, "amounts": "noisy"}, UnknownChoice, "resampled"),
         ({"columns": COLUMNS, "epsilon": -1}, BadInput, "ε"),
+        ({"columns": COLUMNS, "max_copies": 1.5}, BadInput, "from 0 to 1"),
+        ({"columns": COLUMNS, "max_copies": float("nan")}, BadInput, "from 0 to 1"),
+        ({"columns": COLUMNS, "max_copies": 0.1, "epsilon": 2}, BadInput, "no ε could be stated"),
+        ({"columns": COLUMNS, "near_pairs": True, "household": "id"}, BadInput, "families"),
     ],
 )
 def test_bad_requests_say_what_to_do(people: pd.DataFrame, options: dict, error: type[Exception], words: str) -> None:
@@ -155,6 +219,14 @@ def test_the_command_says_what_the_library_found(people: pd.DataFrame, tmp_path:
     assert summary["tables"][0]["differing"] == 0
     as_json = CliRunner().invoke(main, ["synthesise", str(path), "--columns", "town,job", "--json", "--no-measure", "--quiet"])
     assert json.loads(as_json.output)["records"] == len(people)
+    words = ["synthesise", str(path), "--columns", "town,job,income", "--no-measure"]
+    near = CliRunner().invoke(main, [*words, "--uniform", "--max-copies", "0.1", "--near-pairs", "--least-count", "40"])
+    assert near.exit_code == 0, near.output
+    assert "What exchanges within the kept tables did" in near.output
+    assert "Without the limit" in near.output
+    both = CliRunner().invoke(main, [*words, "--uniform", "--epsilon", "2"])
+    assert both.exit_code == 1
+    assert "--uniform or --epsilon" in both.output
     refused = CliRunner().invoke(main, ["synthesise", str(path), "--columns", "town,nothing"])
     assert refused.exit_code == 1
     assert "nothing" in refused.output

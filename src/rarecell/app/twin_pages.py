@@ -20,6 +20,8 @@ from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.synthesis import RESAMPLED, SMOOTHED, SynthesisSummary
 from rarecell.report.synthesis import synthesis_tables
 from rarecell.run.attack import MANY_VALUES
+from rarecell.run.config import RunConfig
+from rarecell.run.options import option_of
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -113,6 +115,9 @@ class TwinPages:
             ways=(SMOOTHED, RESAMPLED),
             least_count=first(fields, "least_count") or "3",
             epsilon=first(fields, "epsilon"),
+            max_copies=first(fields, "max_copies"),
+            near_pairs=bool(first(fields, "near_pairs")),
+            analysis=first(fields, "analysis"),
             files=first(fields, "files") or "1",
             run_name=first(fields, "run_name") or self.pages.folder.new_run(f"{stem(place.name)}-twin"),
             problem=problem,
@@ -143,4 +148,11 @@ def _options(fields: Fields) -> dict[str, Any]:
     }
     if first(fields, "epsilon"):
         options["epsilon"] = decimal_number(first(fields, "epsilon"), "ε")
+    if first(fields, "max_copies"):
+        options["max_copies"] = decimal_number(first(fields, "max_copies"), "The largest share of copies") / 100
+    if first(fields, "near_pairs"):
+        options["near_pairs"] = True
+    analyses = [line.strip() for line in first(fields, "analysis").splitlines() if line.strip()]
+    if analyses:
+        options["analysis"] = option_of(RunConfig, "analysis").kind.read(analyses, "The field “Analyses”")
     return options

@@ -570,13 +570,23 @@ def plan(**options: Any) -> None:
 @click.option(
     "--epsilon", type=FiniteRange(0), metavar="E", help="Draw with this ε instead of uniformly, as the formal mode does."
 )
+@click.option("--uniform", is_flag=True, help="Draw uniformly from all files with the same tables (the default).")
 @click.option("--files", type=click.IntRange(1), default=1, show_default=True, help="How many twins to draw.")
 @click.option(
     "--least-count",
     type=click.IntRange(0),
     default=0,
     metavar="K",
-    help="Keep no table of several columns with a cell of fewer records.",
+    help="Keep no table of several columns with a cell of fewer records; its cost is printed.",
+)
+@click.option(
+    "--max-copies",
+    type=FiniteRange(0, 1),
+    metavar="SHARE",
+    help="Exchange values within the kept tables until at most this share of the unique people stand in the twin as they are.",
+)
+@click.option(
+    "--near-pairs", is_flag=True, help="Exchange values within the kept tables so that all tables of two columns come nearer."
 )
 @click.option(
     "--amounts",
@@ -610,6 +620,8 @@ def synthesise(**options: Any) -> None:
     from rarecell.run.config import RunConfig
     from rarecell.run.options import option_of
 
+    if options["uniform"] and options["epsilon"] is not None:
+        raise BadInput("A twin is drawn uniformly or with an ε, not both. Leave out --uniform or --epsilon.")
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         done = synthesise.synthesise(
             options["file"],
@@ -619,6 +631,8 @@ def synthesise(**options: Any) -> None:
             epsilon=options["epsilon"],
             files=options["files"],
             least_count=options["least_count"],
+            max_copies=options["max_copies"],
+            near_pairs=options["near_pairs"],
             amounts=options["amounts"],
             analysis=option_of(RunConfig, "analysis").kind.read(options["analysis"], "--analysis"),
             measure=not options["no_measure"],

@@ -201,6 +201,24 @@ class TwinUtility(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TwinExchanges(Plain):
+    """What exchanges after the draw did; of the twin with the most copies if there are several.
+
+    Attributes
+    ----------
+    copies_drawn, copies : float
+        Share of the people who are unique on all columns who stand in the twin, as it was drawn and after the exchanges.
+    k_marginal_drawn, k_marginal : float
+        SDNist's score of tables of two columns, likewise.
+    """
+
+    copies_drawn: float
+    copies: float
+    k_marginal_drawn: float
+    k_marginal: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class SynthesisSummary(Plain):
     """A synthetic twin: how it was drawn, what it keeps, and what it gives away.
 
@@ -224,6 +242,10 @@ class SynthesisSummary(Plain):
         What is kept exactly.
     utility : TwinUtility
         How near all other tables are.
+    utility_without_limit : TwinUtility or None
+        How near they would be in a twin without a smallest cell, if there is one.
+    exchanges : TwinExchanges or None
+        What exchanges after the draw did, if records exchanged values.
     households : TwinHouseholds or None
         The households, if these were drawn.
     analyses : tuple of AnalysisSummary
@@ -248,6 +270,8 @@ class SynthesisSummary(Plain):
     least_count: int = 0
     tables: tuple[KeptTable, ...]
     utility: TwinUtility
+    utility_without_limit: TwinUtility | None = None
+    exchanges: TwinExchanges | None = None
     households: TwinHouseholds | None = None
     analyses: tuple[AnalysisSummary, ...] = ()
     measures: UnpairedMeasures | None = None

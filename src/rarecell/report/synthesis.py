@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rarecell.outcome.swap import AnalysisSummary
-from rarecell.outcome.synthesis import KeptTable, SynthesisSummary, UnpairedMeasures
+from rarecell.outcome.synthesis import KeptTable, SynthesisSummary, TwinUtility, UnpairedMeasures
 from rarecell.outcome.words import number, percent
 from rarecell.report.page import content_hash, report_environment, style_sheet
 from rarecell.report.table import Column, Table, names_column, text_column
@@ -23,14 +23,6 @@ def _risk(value: object) -> str:
 
 def synthesis_tables(summary: SynthesisSummary) -> tuple[Table, ...]:
     """What the twin keeps, how near everything else is, what it gives away, and how its columns are made."""
-    near = Table(
-        "utility",
-        "How near all other tables are",
-        (text_column("Tables of"), Column("Mean Hellinger distance", _three), Column("Largest", _three)),
-        tuple(
-            (f"{order} column{'s' if order != '1' else ''}", *distances) for order, distances in summary.utility.hellinger.items()
-        ),
-    )
     columns = Table(
         "columns",
         "Columns of the twin",
@@ -38,7 +30,7 @@ def synthesis_tables(summary: SynthesisSummary) -> tuple[Table, ...]:
         tuple((column.name, column.levels, _MADE[column.values], column.rarest) for column in summary.columns),
     )
     analyses = tuple(_analysis_table(analysis) for analysis in summary.analyses)
-    return (_kept(summary), near, *analyses, *_given_away(summary), columns)
+    return (_kept(summary), *_near(summary), *analyses, *_given_away(summary), columns)
 
 
 def _kept(summary: SynthesisSummary) -> Table:
@@ -66,6 +58,45 @@ def _kept(summary: SynthesisSummary) -> Table:
             for name, kept in by_size.items()
         ),
     )
+
+
+def _near(summary: SynthesisSummary) -> tuple[Table, ...]:
+    """How near all other tables are, beside a twin without a smallest cell; and what exchanges did."""
+    free = summary.utility_without_limit
+    heads = [text_column("Measure"), text_column("Twin")]
+    rows: list[list[object]] = [[words, value] for words, value in _nearness(summary.utility)]
+    if free is not None:
+        heads.append(text_column(f"Without the limit of {summary.least_count:,}"))
+        for row, (_, value) in zip(rows, _nearness(free), strict=True):
+            row.append(value)
+    near = Table("utility", "How near all other tables are", tuple(heads), tuple(map(tuple, rows)))
+    exchanges = summary.exchanges
+    if exchanges is None:
+        return (near,)
+    done = Table(
+        "exchanges",
+        "What exchanges within the kept tables did",
+        (text_column("Measure"), text_column("As drawn"), text_column("After exchanges")),
+        (
+            ("unique people who stand in it as they are", percent(exchanges.copies_drawn), percent(exchanges.copies)),
+            (_SCORE, f"{exchanges.k_marginal_drawn:.1f}", f"{exchanges.k_marginal:.1f}"),
+        ),
+    )
+    return near, done
+
+
+_SCORE = "SDNist's score of tables of 2 columns, of 1,000"
+
+
+def _nearness(utility: TwinUtility) -> list[tuple[str, str]]:
+    """Every measure in words, with its value."""
+    rows = []
+    for order, (mean, largest) in utility.hellinger.items():
+        tables = f"Hellinger distance of tables of {order} column{'s' if order != '1' else ''}"
+        rows += [(f"{tables}, mean", number(mean, 3)), (f"{tables}, largest", number(largest, 3))]
+    rows.append((_SCORE, f"{utility.k_marginal:.1f}"))
+    rows.append(("propensity ratio; 1 if no classifier can tell the files apart", f"{utility.propensity_ratio:.2f}"))
+    return rows
 
 
 def _given_away(summary: SynthesisSummary) -> tuple[Table, ...]:

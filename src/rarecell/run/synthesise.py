@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
+from rarecell.data.written import with_types
 from rarecell.engine.changes import Changes
 from rarecell.engine.source import numbers_of
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
@@ -33,11 +34,12 @@ from rarecell.outcome.synthesis import (
     KeptTable,
     SynthesisSummary,
     TwinColumn,
+    TwinExchanges,
     TwinHouseholds,
     TwinUtility,
     UnpairedMeasures,
 )
-from rarecell.outcome.words import counted, listed, verb
+from rarecell.outcome.words import counted, listed, percent, verb
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.analyses import MOST_RECORDS, Analysis
 from rarecell.release.utility import hellinger_distances, propensity
@@ -49,7 +51,7 @@ from rarecell.run.utility import analysis_of_both
 from rarecell.search import SearchResult, select_model
 from rarecell.swap.household_twin import FamilyBlocks, FamilyTwin, family_twin
 from rarecell.swap.plan import plan_swaps
-from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
+from rarecell.swap.twin import Twin, exchanged_twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.contingency import ContingencyTable
 
@@ -79,6 +81,11 @@ _HOUSEHOLDS_MENDED = (
     "Households were drawn from all files with the same tables; those that broke a rule of the original then exchanged values until "
     "they did not, which changed no table. Nothing more is guaranteed: what these tables and rules reveal, the twin reveals."
 )
+_EXCHANGED = (
+    "Drawn from all files with the same tables, values of single columns included; then records exchanged values within these tables"
+    "{}. The exchanges look at the original, so more than its kept tables shows through: compare how many unique people stand in the "
+    "twin with how many people who were left out do."
+)
 _WITH_EPSILON = (
     "Drawn with ε = {:g} for each {}, subject to the tables above, the values of single columns{} and the model itself, which are the "
     "same for every file that the guarantee compares. ε says nothing about what these reveal, and is not comparable with ordinary "
@@ -88,10 +95,12 @@ _WITH_EPSILON = (
 
 @dataclass(frozen=True)
 class TwinRequest:
-    """How twins are drawn: the choice of the model, the ε, and the smallest cell of a kept table."""
+    """How twins are drawn: the choice of the model, the ε, the smallest cell of a kept table, and exchanges afterwards."""
 
     epsilon: float | None
     least_count: int
+    max_copies: float | None
+    near_pairs: bool
     criterion: str | float
     search: str
     progress: Progress
@@ -114,7 +123,10 @@ class TwinRequest:
             persons = tuple(
                 synthetic_twin(table, result.best, epsilon=self.epsilon, seed=seed, progress=self.progress) for seed in seeds
             )
-            return Draws(persons, result.certified_optimal)
+            if not self.exchanges:
+                return Draws(persons, result.certified_optimal)
+            exchanged = tuple(self._exchanged(twin, seed) for twin, seed in zip(persons, seeds, strict=True))
+            return Draws(exchanged, result.certified_optimal, as_drawn=persons)
         blocks = FamilyBlocks.of(table, household)
         results = []
 
@@ -127,8 +139,22 @@ class TwinRequest:
         families = tuple(family_twin(blocks, models, epsilon=self.epsilon, seed=seed, progress=self.progress) for seed in seeds)
         return Draws(families, all(result.certified_optimal for result in results), blocks)
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether records exchange values after they were drawn."""
+        return self.max_copies is not None or self.near_pairs
+
+    def _exchanged(self, twin: Twin, seed: int | None) -> Twin:
+        return exchanged_twin(
+            twin, max_copies=self.max_copies, near_pairs=self.near_pairs, seed=seed, progress=self.progress
+        ).twin
+
     def guarantee(self, of_households: bool) -> str:
         """What is guaranteed, in a sentence, with what is not."""
+        if self.exchanges:
+            few = "" if self.max_copies is None else ", so that fewer people stand in the twin as they are"
+            near = ", so that all tables of two columns come near the original's" if self.near_pairs else ""
+            return _EXCHANGED.format(few + (" and" + near[1:] if few and near else near))
         if self.epsilon is None:
             return _HOUSEHOLDS_MENDED if of_households else _UNIFORM
         unit, rules = ("household", ", the rules of households") if of_households else ("person", "")
@@ -137,11 +163,15 @@ class TwinRequest:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Twins of one file, whether their models are proved to be the best, and the households that they were drawn from."""
+    """Twins of one file, whether their models are proved to be the best, and the households that they were drawn from.
+
+    ``as_drawn`` are the twins before records exchanged values, if they did.
+    """
 
     twins: tuple[Twin, ...] | tuple[FamilyTwin, ...]
     certified_optimal: bool
     blocks: FamilyBlocks | None = None
+    as_drawn: tuple[Twin, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +232,13 @@ class Synthesis:
 
     def frame(self, number: int = 0) -> Frame:
         """A twin as a frame of the library that the data came in; a pyarrow table for a file."""
-        return in_library_of(self.data.native_frame, self.columns(number))
+        import pyarrow as pa
+
+        columns = self.columns(number)
+        if self.data.native_frame is None:
+            typed = with_types(pa.table(columns), self.data.source)
+            columns = {name: typed.column(name).combine_chunks() for name in columns}
+        return in_library_of(self.data.native_frame, columns)
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
         """Write the twins in the format of the original, the summary and a page to read.
@@ -242,6 +278,8 @@ def synthesise(
     epsilon: float | None = None,
     files: int = 1,
     least_count: int = 0,
+    max_copies: float | None = None,
+    near_pairs: bool = False,
     amounts: str = RESAMPLED,
     criterion: str | float = "aic",
     search: str = "auto",
@@ -271,7 +309,12 @@ def synthesise(
     files : int, optional
         How many twins to draw.
     least_count : int, optional
-        Keep only tables of several columns without an occupied cell of fewer records.
+        Keep only tables of several columns without an occupied cell of fewer records. What that costs is computed, too.
+    max_copies : float, optional
+        Let records exchange values, within the tables that are kept, until at most this share of the people who are unique on all
+        columns stand in the twin as they are.
+    near_pairs : bool, optional
+        Let records exchange values, within the tables that are kept, so that all tables of two columns come nearer to the original's.
     amounts : str, optional
         Values of columns in bands: ``"resampled"`` from the band, each used once, or ``"smoothed"`` between neighbours.
     criterion, search : str, optional
@@ -304,7 +347,8 @@ def synthesise(
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     key_names = tuple(keys) or names
     _check(names, key_names, files, least_count, amounts, epsilon)
-    request = TwinRequest(epsilon, least_count, criterion, search, progress)
+    request = TwinRequest(epsilon, least_count, max_copies, near_pairs, criterion, search, progress)
+    _check_exchanges(request, household)
     asked = [Analysis.of(name, given) for name, given in (analysis or {}).items()]
     for each in asked:
         each.columns(names)
@@ -317,6 +361,9 @@ def synthesise(
     draws = request.twins_of(table, homes, [None if seed is None else seed + number for number in range(files)])
     attacks = _Attacks() if not measure else _attacked(table, homes, key_names, request, np.random.default_rng(seed))
     summary = _summary(draws, request, key_names, bands, amounts, attacks)
+    if least_count > 1:
+        free = replace(request, least_count=0).twins_of(table, homes, [seed])
+        summary = replace(summary, utility_without_limit=_utility(free.twins[0]))
     done = Synthesis(source, draws.twins, summary, seed)
     if asked:
         done = replace(done, summary=replace(summary, analyses=_analysed(done, asked)))
@@ -339,6 +386,20 @@ def _check(names: Sequence[str], keys: Sequence[str], files: int, least_count: i
         raise UnknownChoice.of("The way to make amounts", amounts, AMOUNTS)
     if epsilon is not None and epsilon < 0:
         raise BadInput(f"ε was given as {epsilon}; it must be 0 or more.")
+
+
+def _check_exchanges(request: TwinRequest, household: str | None) -> None:
+    if request.max_copies is not None and not 0 <= request.max_copies <= 1:
+        raise BadInput(f"The largest share of copies was given as {request.max_copies:g}; it must be from 0 to 1.")
+    if request.exchanges and request.epsilon is not None:
+        raise BadInput(
+            "Exchanges after the draw look at the original, so no ε could be stated. Leave out ε, or the limit on copies and the nearer pairs."
+        )
+    if request.exchanges and household is not None:
+        raise BadInput(
+            "Exchanges after the draw are made between persons, and would take families apart. Leave out the household, or the limit on "
+            "copies and the nearer pairs."
+        )
 
 
 def _banded(data: Microdata, names: Sequence[str], coding: Mapping[str, Coding | str]) -> tuple[str, ...]:
@@ -382,6 +443,13 @@ def _summary(
     )
     parts = zip(twin.names, twin.parts, strict=True) if isinstance(twin, FamilyTwin) else [("", twin)]
     tables = tuple(kept for name, part in parts for kept in _kept_tables(name, part))
+    exchanges = _exchanges(draws)
+    notes = _notes(columns, tables, request.least_count)
+    if exchanges is not None and request.max_copies is not None and exchanges.copies > request.max_copies:
+        notes += (
+            f"{percent(exchanges.copies)} of the unique people stand in the twin, not {percent(request.max_copies)} as asked for: no exchange was "
+            "left within the kept tables that would remove more.",
+        )
     return SynthesisSummary(
         records=len(twin),
         files=len(draws.twins),
@@ -393,11 +461,26 @@ def _summary(
         least_count=request.least_count,
         tables=tables,
         utility=_utility(twin),
+        exchanges=exchanges,
         households=None if draws.blocks is None else _households(draws.blocks, draws.twins),
         measures=attacks.persons,
         family_measures=attacks.families,
         swap_measures=attacks.swap,
-        notes=_notes(columns, tables, request.least_count),
+        notes=notes,
+    )
+
+
+def _exchanges(draws: Draws) -> TwinExchanges | None:
+    """Copies and score of the tables before and after the exchanges, of the twin with the most copies."""
+    if not draws.as_drawn:
+        return None
+    pairs = [(before, after) for before, after in zip(draws.as_drawn, draws.twins, strict=True) if isinstance(after, Twin)]
+    before, after = max(pairs, key=lambda pair: pair[1].copies)
+    return TwinExchanges(
+        copies_drawn=before.copies,
+        copies=after.copies,
+        k_marginal_drawn=k_marginal_score(before.both),
+        k_marginal=k_marginal_score(after.both),
     )
 
 
@@ -465,6 +548,8 @@ def _utility(twin: Twin | FamilyTwin) -> TwinUtility:
 
 def _analysed(done: Synthesis, asked: Sequence[Analysis]) -> tuple[AnalysisSummary, ...]:
     """Every analysis on the original and on the first twin, side by side."""
+    import pyarrow as pa
+
     names = [column.name for column in done.summary.columns]
     used = [name for name in names if any(name in each.columns(names) for each in asked)]
     n_records = min(done.data.n_records, MOST_RECORDS)
@@ -472,7 +557,14 @@ def _analysed(done: Synthesis, asked: Sequence[Analysis]) -> tuple[AnalysisSumma
     # The rows of a twin are in a random order, so its first ones are a random sample; the original's need to be drawn.
     sample = np.sort(np.random.default_rng(0).choice(done.data.n_records, n_records, replace=False))
     original = done.data.values_at(sample, used)
-    files = [{name: of_file[name].to_pylist()[:n_records] for name in used} for of_file in (original, drawn)]
+    # A delimited file holds text; analyses need the numbers that it stands for.
+    files = [
+        {name: typed.column(name).to_pylist() for name in used}
+        for typed in (
+            with_types(pa.table({name: of_file[name][:n_records] for name in used}), done.data.source)
+            for of_file in (original, drawn)
+        )
+    ]
     return tuple(analysis_of_both(each, names, files[0], files[1], None) for each in asked)
 
 

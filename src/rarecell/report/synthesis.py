@@ -66,10 +66,11 @@ def _near(summary: SynthesisSummary) -> tuple[Table, ...]:
     heads = [text_column("Measure"), text_column("Twin")]
     rows: list[list[object]] = [[words, value] for words, value in _nearness(summary.utility)]
     if free is not None:
-        heads.append(text_column(f"Without the limit of {summary.least_count:,}"))
+        heads.append(text_column("Cells of any size"))
         for row, (_, value) in zip(rows, _nearness(free), strict=True):
             row.append(value)
-    near = Table("utility", "How near all other tables are", tuple(heads), tuple(map(tuple, rows)))
+    limited = "" if free is None else f", and what keeping no cell below {summary.least_count:,} costs"
+    near = Table("utility", f"How near all other tables are{limited}", tuple(heads), tuple(map(tuple, rows)))
     exchanges = summary.exchanges
     if exchanges is None:
         return (near,)
@@ -95,7 +96,7 @@ def _nearness(utility: TwinUtility) -> list[tuple[str, str]]:
         tables = f"Hellinger distance of tables of {order} column{'s' if order != '1' else ''}"
         rows += [(f"{tables}, mean", number(mean, 3)), (f"{tables}, largest", number(largest, 3))]
     rows.append((_SCORE, f"{utility.k_marginal:.1f}"))
-    rows.append(("propensity ratio; 1 if no classifier can tell the files apart", f"{utility.propensity_ratio:.2f}"))
+    rows.append(("propensity ratio, about 1 if the files look alike", f"{utility.propensity_ratio:.2f}"))
     return rows
 
 

@@ -82,8 +82,8 @@ _HOUSEHOLDS_MENDED = (
     "they did not, which changed no table. Nothing more is guaranteed: what these tables and rules reveal, the twin reveals."
 )
 _EXCHANGED = (
-    "Drawn from all files with the same tables, values of single columns included; then records exchanged values within these tables"
-    "{}. The exchanges look at the original, so more than its kept tables shows through: compare how many unique people stand in the "
+    "Drawn from all files with the same tables, values of single columns included; then records exchanged values within these tables, "
+    "so that {}. The exchanges look at the original, so more than its kept tables shows through: compare how many unique people stand in the "
     "twin with how many people who were left out do."
 )
 _WITH_EPSILON = (
@@ -152,9 +152,9 @@ class TwinRequest:
     def guarantee(self, of_households: bool) -> str:
         """What is guaranteed, in a sentence, with what is not."""
         if self.exchanges:
-            few = "" if self.max_copies is None else ", so that fewer people stand in the twin as they are"
-            near = ", so that all tables of two columns come near the original's" if self.near_pairs else ""
-            return _EXCHANGED.format(few + (" and" + near[1:] if few and near else near))
+            aims = [] if self.max_copies is None else ["fewer people stand in the twin as they are"]
+            aims += ["all tables of two columns come nearer to the original's"] if self.near_pairs else []
+            return _EXCHANGED.format(listed(aims))
         if self.epsilon is None:
             return _HOUSEHOLDS_MENDED if of_households else _UNIFORM
         unit, rules = ("household", ", the rules of households") if of_households else ("person", "")

@@ -86,6 +86,10 @@ _EXCHANGED = (
     "so that {}. The exchanges look at the original, so more than its kept tables shows through: compare how many unique people stand in the "
     "twin with how many people who were left out do."
 )
+_PROVED = "The tables are those of the best of all decomposable models of these columns; that is proved."
+_NOT_PROVED = (
+    "The tables are those of the best decomposable model that the search came upon; it is not proved that none is better."
+)
 _WITH_EPSILON = (
     "Drawn with ε = {:g} for each {}, subject to the tables above, the values of single columns{} and the model itself, which are the "
     "same for every file that the guarantee compares. ε says nothing about what these reveal, and is not comparable with ordinary "
@@ -444,7 +448,7 @@ def _summary(
     parts = zip(twin.names, twin.parts, strict=True) if isinstance(twin, FamilyTwin) else [("", twin)]
     tables = tuple(kept for name, part in parts for kept in _kept_tables(name, part))
     exchanges = _exchanges(draws)
-    notes = _notes(columns, tables, request.least_count)
+    notes = (_PROVED if draws.certified_optimal else _NOT_PROVED, *_notes(columns, tables, request.least_count))
     if exchanges is not None and request.max_copies is not None and exchanges.copies > request.max_copies:
         notes += (
             f"{percent(exchanges.copies)} of the unique people stand in the twin, not {percent(request.max_copies)} as asked for: no exchange was "

@@ -119,7 +119,7 @@ def _commands(body: str) -> Iterator[tuple[str, str, int, int]]:
         yield current[0], body[current[1] : place], current[1], place
 
 
-SOMETIMES = (LEFT_BEHIND, "First number: ", "Advice is still being computed")
+SOMETIMES = (LEFT_BEHIND, "First estimate: ", "Advice is still being computed")
 """Words of lines that are printed if an earlier run was killed, or on a busy machine, where somebody waits long."""
 
 

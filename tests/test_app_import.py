@@ -57,7 +57,7 @@ def test_an_encoding_that_was_recognised_is_told_and_can_be_changed(house: Path)
     browser = Browser(house)
     found = browser.get("/keys?file=old.csv")
     assert found.status_code == 200
-    assert "by its letters it is windows-1252" in found.text
+    assert "Judging by its letters it is windows-1252" in found.text
     assert "Müller" in found.text
     read = browser.post("/reading", {"file": "old.csv", "encoding": "windows-1251"})
     page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text

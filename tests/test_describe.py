@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from rarecell.cli.commands import main
 from rarecell.data.describe import profile_file
 from rarecell.data.roles import ColumnFacts, suggest_role
+from tests.office_files import health, workbook
 
 
 def role_of(name: str, label: str = "", **facts: Any) -> tuple[str, str]:
@@ -123,6 +125,28 @@ def test_describe_prints_columns_and_the_next_command(tmp_path: Path) -> None:
     as_json = CliRunner().invoke(main, ["describe", str(path), "--json"])
     assert '"role": "household"' in as_json.output
     assert "2020-01-03" not in as_json.output.split('"preview"')[1]
+
+
+def test_the_command_that_describe_prints_can_be_pasted(tmp_path: Path) -> None:
+    office = workbook(tmp_path)
+    first = CliRunner().invoke(main, ["describe", str(office.path)])
+    assert "3 records, 1 column\n" in first.output
+    (again,) = [line.split() for line in first.output.splitlines() if line.startswith("  rarecell describe ")]
+    assert again[2:] == [str(office.path), "--sheet", "Data"], "the first sheet has notes, another one the data"
+    second = CliRunner().invoke(main, again[1:])
+    (command,) = [line.strip() for line in second.output.splitlines() if line.startswith("  rarecell assess ")]
+    words = shlex.split(command.replace("--population N", "--population 4000").replace("--out run", f"--out {tmp_path / 'run'}"))
+    assert words[words.index("--sheet") + 1] == "Data"
+    assert "Year of birth" in words[words.index("--keys") + 1].split(",")
+    done = CliRunner().invoke(main, [*words[1:], "--model", "independence", "--quiet"])
+    assert done.exit_code == 0, done.output
+
+
+def test_columns_that_look_like_nothing_do_not_repeat_the_same_advice(tmp_path: Path) -> None:
+    office = health(tmp_path)
+    answer = CliRunner().invoke(main, ["describe", str(office.path)])
+    assert answer.output.count("an outsider could know it") == 1
+    assert len(answer.output.splitlines()) < 120
 
 
 def test_labels_of_a_statistics_file_are_shown(tmp_path: Path) -> None:

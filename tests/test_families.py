@@ -18,6 +18,9 @@ from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
 from rarecell.outcome.decision import _coarser
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.verdict import verdict
+from rarecell.report.edition import external
 from rarecell.report.first_page import first_page
 from rarecell.risk.families import looks_like_households, why_incomplete
 from rarecell.run import households
@@ -439,3 +442,41 @@ def test_headline_table_and_advice_tell_of_families_alike(tmp_path: Path) -> Non
     assert f"{families.expected_records:.0f} records could be recognised, none of them" in found.summary.risk.verdict
     remedy = _coarser(found.summary, ".")
     assert "--unlink" in remedy.command, "no coarser key helps where nobody is found without the family"
+
+
+def as_it_came_in(summary: RunSummary) -> dict[str, object]:
+    """The numbers of the first page for the file as it came."""
+    table = first_page(summary).numbers
+    place = [column.heading for column in table.columns].index("As it came")
+    return {str(row[0]): row[place] for row in table.rows}
+
+
+def test_a_recoding_is_compared_with_the_families_of_the_file_as_it_came(tmp_path: Path) -> None:
+    office = spss(tmp_path, 300)
+    choices = {"keys": ["HL4", "HL6"], "household": "HH1,HH2", "weight": "hhweight", "model": "independence", "seed": 1}
+    original = rc.assess(office.path, **choices).summary
+    recoded = rc.assess(office.path, recode={"HL6": "edges 18 65"}, **choices).summary
+    families = original.risk.known_families
+    assert families is not None
+    assert recoded.as_it_came is not None
+    assert families.expected_records > 50
+    assert recoded.as_it_came.family_records == pytest.approx(families.expected_records, rel=0.02)
+    assert recoded.as_it_came.household_links == pytest.approx(families.expected_correct_matches, rel=0.02)
+    came = as_it_came_in(recoded)
+    assert None not in came.values()
+    assert float(str(came["Highest risk of a record"])) > 0.5
+
+
+def test_leaving_out_who_lives_together_is_compared_with_the_file_that_said_it(tmp_path: Path) -> None:
+    office = spss(tmp_path, 300)
+    choices = {"keys": ["HL4", "HL6"], "household": "HH1,HH2", "weight": "hhweight", "model": "independence", "seed": 1}
+    families = rc.assess(office.path, **choices).summary.risk.known_families
+    assert families is not None
+    done = rc.protect(office.path, unlink=True, treat={"hhweight": "drop"}, **choices).summary
+    assert as_it_came_in(done)["Records that could be recognised"] == f"{families.expected_records:.0f}"
+    page = first_page(done)
+    assert "Cluster number (HH1), Household number (HH2) and hhweight were left out of the file." in page.done
+    assert f"{families.expected_records:.0f} in the file as it came" in verdict(done).headline
+    outside = as_it_came_in(external(done))["Records that could be recognised"]
+    assert outside != f"{families.expected_records:.0f}", "rounded"
+    assert float(str(outside)) >= families.expected_records

@@ -59,7 +59,7 @@ def test_sentences_are_true_of_what_moved() -> None:
     moved = FileUtility(columns=2, largest=0.32, column="pay", key="job", limit=0.05)
     assert (
         moved.sentence
-        == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5.0 % of --max-change: no plan tried that protects as many records moved them less"
+        == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5 % of --max-change: no plan tried that protects as many records moved them less"
     )
     assert not moved.is_within_limit
 

@@ -41,7 +41,7 @@ def test_what_is_guessed_about_numbers_is_said() -> None:
     found, tests = with_meant_orders(table)
     notes = order_notes(found, tests)
     assert len(notes) == 3
-    assert f"'{names[0]}' are taken as names" in notes[0]
+    assert f"'{names[0]}' are taken as codes" in notes[0]
     # The second key was tested and is ordered, the third has too few levels to tell; both are guesses.
     assert f"'{names[1]}' are taken as ordered: neighbouring values are alike" in notes[1]
     assert f"'{names[2]}' are taken as ordered, because they are whole numbers" in notes[2]
@@ -109,7 +109,7 @@ def test_the_user_has_the_last_word() -> None:
     frame = pa.table({"kind": rng.integers(1, 9, 500), "sex": rng.integers(0, 2, 500), "region": rng.integers(0, 30, 500)})
     decided = rc.Microdata(frame, keys=["kind", "sex", "region"])
     assert not decided.table().categories[0].is_ordered
-    assert any("'kind'" in line and "names without order" in line for line in decided.summary_lines())
+    assert any("'kind'" in line and "codes without an order" in line for line in decided.summary_lines())
     told = rc.Microdata(frame, keys=["kind", "sex", "region"], coding={"kind": "ordered"})
     assert told.table().categories[0].is_ordered
     assert not any("'kind'" in line for line in told.summary_lines()[2:])

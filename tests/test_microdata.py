@@ -267,10 +267,10 @@ def test_large_data_are_counted_without_their_records(tmp_path: Path) -> None:
 def test_what_was_done_with_missing_values_comes_first() -> None:
     assert (
         Microdata(PEOPLE, KEYS).summary_lines()[0]
-        == "Missing key values are kept as a level of their own: age 1, region 2, income 1."
+        == "Missing key values are kept as a level of their own: 1 in age, 2 in region and 1 in income."
     )
     dropped = Microdata(PEOPLE, KEYS, missing="drop").summary_lines()[0]
-    assert dropped == "4 of 8 records have a missing key value and are dropped: age 1, region 2, income 1."
+    assert dropped == "4 of 8 records have a missing key value and are left out: 1 in age, 2 in region and 1 in income."
     assert Microdata(PEOPLE, ["sex", "weight"]).summary_lines()[0] == "No key value is missing."
     assert "records; levels of the keys: sex 2, weight 7." in Microdata(PEOPLE, ["sex", "weight"]).summary_lines()[1]
 

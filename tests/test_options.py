@@ -233,7 +233,7 @@ def test_help_shows_the_main_options_and_help_all_every_one(command: str) -> Non
     short, full = (CliRunner().invoke(main, [command, words], terminal_width=80).output for words in ("--help", "--help-all"))
     options = [option for option in main.commands[command].params if isinstance(option, GroupedOption)]
     mains = [option for option in options if option.is_main]
-    assert 5 <= len(mains) <= 20
+    assert 5 <= len(mains) <= 16
     for option in options:
         assert f"  {option.opts[0]}" in full
         assert (f"  {option.opts[0]} " in short) == option.is_main

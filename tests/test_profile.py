@@ -126,7 +126,8 @@ def test_no_advice_loops() -> None:
     advice = [[(reason.remedy, reason.command) for reason in decided(run, PROFILES["public"]).refusals] for run in _stages()]
     about_records = [given[0] for given in advice]
     assert len(set(about_records)) == len(about_records)
-    assert "--risk-above 0.05" in about_records[0][1]
+    assert "--max-record-risk 0.05" in about_records[0][1], "and the links are limited with it"
+    assert "--max-correct-links" in about_records[0][1]
     assert "--suppress-rest" in about_records[1][1]
     assert "--recode" in about_records[2][1]
     assert "Leave age out" in about_records[3][0]

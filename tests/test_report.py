@@ -156,7 +156,7 @@ def test_the_first_screen_says_the_result_in_two_sentences_and_three_numbers(pag
         "1,674",
         "178 to 227",
         "In truth 179 are.",
-        "rarecell protect --config run.toml --risk-above 0.2",
+        "rarecell protect --config run.toml --max-correct-links 98 --max-record-risk 0.2",
     ):
         assert wanted in text, wanted
     assert "Or release age in 10 groups: about 46 instead of 202" in text
@@ -406,18 +406,18 @@ def test_the_glossary_is_in_order_and_has_the_words_of_the_report() -> None:
 def test_the_next_step_names_the_recode_that_helps_most() -> None:
     risk = typed(census_summary()).risk
     assert best_recode(risk) == NextStep(
-        "Or release age in 10 groups: about 46 instead of 202 records could then be recognised", "", "recode", "Try coarser keys"
+        "Or release age in 10 groups. Then 46 records could be recognised instead of 202", "", "recode", "Try coarser keys"
     )
     (cost,) = (cost for cost in risk.key_costs if cost.key == "age")
     edges = replace(cost, coarsened=tuple(replace(step, recode=f"age={step.levels} groups") for step in cost.coarsened))
     found = best_recode(replace(risk, key_costs=(edges,)))
     assert found is not None
-    assert found.command == '--recode "age=10 groups"'
+    assert found.command == "rarecell assess --config run.toml --recode 'age=10 groups' --out run-coarser"
     helpful, useless = KeyCostSummary(key="a", without=20.0), KeyCostSummary(key="b", without=90.0)
     without = replace(risk, expected_population_uniques=100.0, key_costs=(helpful, useless))
     found = best_recode(without)
     assert found is not None
-    assert found.text == "Or leave a out: about 20 instead of 100 records could then be recognised"
+    assert found.text == "Or leave a out. Then 20 records could be recognised instead of 100"
     assert best_recode(replace(without, key_costs=(useless,))) is None
 
 

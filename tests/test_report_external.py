@@ -278,7 +278,7 @@ def test_the_first_screen_outside_is_about_the_released_file() -> None:
     page = render_report(typed(released_summary()), edition="external")
     first = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page[page.index("<main") : page.index('id="protection"')]))
     for wanted in (
-        "All or nearly all of about 60 records asked for were swapped with a partner",
+        "All or nearly all of about 60 risky records were swapped with a partner",
         "25 to 55 40",
         "170 to 210 200",
         "Numbers are rounded: risks and expected numbers upwards, counts of records to multiples of five.",

@@ -349,7 +349,7 @@ def test_whoever_has_the_verdict_need_not_wait_for_advice(model: str, tmp_path: 
     waited = rc.assess(config, out=tmp_path / "waited", progress=whole)
     assert early.answers == whole.answers
     first, last = whole.answers
-    assert first.startswith("First number: about ")
+    assert first.startswith("First estimate: about ")
     assert f"{waited.summary.risk.sample_uniques:,} are alone" in first
     profile = waited.summary.release and waited.summary.release.profile
     assert profile is not None

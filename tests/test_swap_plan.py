@@ -383,7 +383,7 @@ def test_a_plan_grows_until_the_target_is_met_and_no_further() -> None:
     assert all(a < b for a, b in pairwise(changed))
     assert left[0] == pytest.approx(risk.expected_population_uniques)
     assert left[-1] < left[0]
-    assert "reach at most 150" in str(found)
+    assert "enough for at most 150" in str(found)
     assert (
         frontier(risk, found.plan, found.plan.links(found.plan.task.register_of(risk)))[-1].values_changed
         == found.plan.n_values_changed

@@ -46,7 +46,7 @@ def test_from_an_office_file_to_a_decision(
     page.get_by_role("link", name="mikro.csv").click()
     page.wait_for_selector("[data-keys-form]")
     page.get_by_text("How the file is read").click()
-    assert "by its letters it is windows-1252" in page.locator("details", has_text="How the file is read").inner_text()
+    assert "Judging by its letters it is windows-1252" in page.locator("details", has_text="How the file is read").inner_text()
     page.get_by_label("Text is written in").select_option("latin-1")
     page.get_by_label("Codes that mean").fill("-9")
     page.get_by_role("button", name="Read it this way").click()

@@ -245,12 +245,21 @@ COMMANDS = (explain_pair, explain, partners)
 _EXIT_RISKY = 3
 
 
+_FIRST_COMMANDS = {
+    "From a file to its release": ("describe", "assess", "plan", "protect", "handover"),
+    "The same in the browser, and a first look": ("app", "demo"),
+}
+"""The commands that a data steward needs, in the order in which they are used."""
+
+
 class _Group(click.Group):
     """Turns an error that the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1_000)) for name in self.list_commands(ctx)])
+        further = [name for name in self.list_commands(ctx) if not any(name in names for names in _FIRST_COMMANDS.values())]
+        for heading, names in {**_FIRST_COMMANDS, "Further commands": further}.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1_000)) for name in names])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # No shell can give such a word, but a program that calls this one in its own process can.
@@ -264,9 +273,7 @@ class _Group(click.Group):
             folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
             # Nobody's results depend on whether this can be printed.
             with contextlib.suppress(OSError):
-                click.echo(
-                    f"rarecell: {folders} with copies of records, left behind by a run that was killed, removed.", err=True
-                )
+                click.echo(f"rarecell: removed {folders} with copies of records, left behind by a run that was killed.", err=True)
         try:
             refuse_small_address_space()
             with when_asked_to_end(interrupt):
@@ -308,9 +315,8 @@ def main() -> None:
     \b
     Start with the demo, whose population is known:
         rarecell demo
-    then try your own file:
-        rarecell assess survey.csv --keys age,sex,region \\
-            --population 1000000 --out run
+    then with your own file. Each command prints the next one:
+        rarecell describe survey.csv
     """
 
 
@@ -380,7 +386,7 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     from rarecell.data.codebook import Codebook
     from rarecell.data.describe import Reading, profile_file
     from rarecell.data.missing_codes import PROPOSED
-    from rarecell.data.roles import RELATIVE_WEIGHT
+    from rarecell.data.roles import RELATIVE_WEIGHT, WHY_OTHER
     from rarecell.report.tables import columns_table
 
     book = Codebook.read(codebook) if codebook else None
@@ -388,8 +394,10 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     if as_json:
         click.echo(json.dumps({**profile.to_dict(), "preview": []}, indent=2))
         return
-    terminal.show_table(columns_table(profile))
+    terminal.show_table(columns_table(profile, with_others=False))
     click.echo()
+    if any(column.why == WHY_OTHER for column in profile.columns):
+        terminal.say("Columns without a reason have no role yet. Make one a key if an outsider could know it about a person.")
     for note in profile.notes:
         terminal.say(f"Note: {note}")
     if profile.proposed_missing:
@@ -401,16 +409,22 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
         role: [c.name for c in profile.columns if c.role == role] for role in ("key", "weight", "household", "sensitive", "id")
     }
     if roles["key"]:
-        options = [f"--keys {joined_names(roles['key'])}"]
-        for role in ("weight", "household", "id"):
-            options += [f"--{role} {shlex.quote(joined_names(roles[role]))}"] if roles[role] else []
-        options += [f"--sensitive {joined_names(roles['sensitive'])}"] if roles["sensitive"] else []
+        options = []
+        for option, value in (("sheet", sheet), ("encoding", encoding), ("decimal", decimal), ("codebook", codebook)):
+            options += [f"--{option} {shlex.quote(value)}"] if value else []
+        for option in ("key", "weight", "household", "id", "sensitive"):
+            name = "keys" if option == "key" else option
+            options += [f"--{name} {shlex.quote(joined_names(roles[option]))}"] if roles[option] else []
         has_sum = any(c.role == "weight" and c.what != RELATIVE_WEIGHT for c in profile.columns)
         options += [] if has_sum else ["--population N"]
         options += [f"--missing-codes {PROPOSED}"] if profile.proposed_missing else []
         options += [] if book is None else coding_words(book.coding(tuple(roles["key"])))
         terminal.say("These are suggestions; you know the data better. To assess the file with them:")
         click.echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
+    elif others := [name for name in profile.sheets if name != profile.sheet]:
+        terminal.say("No column of this sheet looks like something an outsider could know. To look at another sheet:")
+        for name in others:
+            click.echo(f"  rarecell describe {shlex.quote(file)} --sheet {shlex.quote(name)}")
     else:
         terminal.say("No column looks like something an outsider could know. Name the keys yourself: rarecell assess --help.")
 
@@ -947,8 +961,11 @@ def handover(run: str, drop: str, accept: str, **options: Any) -> None:
 
     folder = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
     click.echo(
-        f"The folder {folder} may leave the office. Everything else in {run} stays inside; release-key.parquet says which row is which record."
+        f"The folder {folder} may leave the office. Everything else in {run} must not: release-key.parquet, for one, says which row is which "
+        "record."
     )
+    if not options["signed_by"]:
+        click.echo('Nobody has signed. Whoever is responsible for the release is recorded with --signed-by "NAME" --overwrite.')
     for warning in warnings_of(run):
         click.echo(warning)
 

@@ -151,7 +151,7 @@ CONFIG = own(
 JSON = own("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 QUIET = own("--quiet", is_flag=True, help="No progress.")
 PAPER = own("--paper", is_flag=True, group=Group.RISK, help=PAPER_HELP)
-DETAILS = own("--details", is_flag=True, is_main=True, help="Print every table of the report, too.")
+DETAILS = own("--details", is_flag=True, is_main=True, help="Also print every table of the report.")
 OVERWRITE = own("--overwrite", is_flag=True, help="Allow results to be overwritten.")
 FAIL_ABOVE = own("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P.")
 TIMINGS = own("--timings", is_flag=True, help="Say how long each stage took, how many cores worked, and the memory at the peak.")

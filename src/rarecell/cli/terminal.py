@@ -230,10 +230,10 @@ def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
 
 def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
     """Print the frontier as a table, then the cheapest options in words, each with its command."""
-    which = "that reach it" if frontier.cheapest else "that come nearest (none reaches it)"
+    which = "least recoded first" if frontier.cheapest else "none of which gets there; the nearest, least recoded first"
     has_associations = any(point.association_kept is not None for point in frontier.points)
     has_means = any(point.means_moved is not None for point in frontier.points)
-    caption = f"Ways to release the file with {frontier.target}: those {which}, least recoded first"
+    caption = f"Ways to release the file with {frontier.target}, {which}"
     show_table(frontier_table(frontier.points, caption))
     click.echo()
     say(
@@ -266,20 +266,21 @@ def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
 def _how_many(frontier: ReleaseFrontier) -> str:
     """How many combinations were tried, and how many of them fall short."""
     tried, short = len(frontier.looked_at), sum(not point.is_met for point in frontier.looked_at)
+    of = f"All {number(tried)}" if tried == frontier.n_candidates > 1 else f"{number(tried)} of {number(frontier.n_candidates)}"
     sentence = (
-        f"{number(tried)} of {counted(frontier.n_candidates, 'combination')} of recodings {verb(tried, 'was', 'were')} tried"
+        f"{of} {verb(frontier.n_candidates, 'combination', 'combinations')} of recodings {verb(tried, 'was', 'were')} tried"
     )
     if frontier.cheapest:
         sentence += f"; {number(short)} {verb(short, 'does', 'do')} not reach the target" if short else ""
         cost = "swaps and blanks" if frontier.target.limits_groups else "records swapped"
-        return f"{sentence}. None beats these in both information and {cost}."
+        return f"{sentence}. None of the others keeps more information with fewer {cost}."
     return f"{sentence}; none reaches the target."
 
 
 def _show_groups(point: ReleasePoint) -> None:
     for key, groups in point.groups.items():
         before, after = point.levels[key]
-        sentence = f"{key}, {before} levels before, {after} then: {first_of(groups)}"
+        sentence = f"{key} in {counted(after, 'level')} instead of {number(before)}: {first_of(groups)}"
         click.echo(textwrap.fill(sentence, terminal_width(), initial_indent="  ", subsequent_indent="    "))
 
 

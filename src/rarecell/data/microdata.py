@@ -32,6 +32,7 @@ from rarecell.engine.streaming import record_cells
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.plain import Shown
+from rarecell.outcome.words import listed
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Microdata(Shown):
     >>> print(data.table())
     4 records on 2 keys fall into 4 of 6 cells; 4 cells hold a single record.
     >>> data.summary_lines()[0]
-    'Missing key values are kept as a level of their own: age 1.'
+    'Missing key values are kept as a level of their own: 1 in age.'
     """
 
     def __init__(
@@ -423,13 +424,13 @@ class Microdata(Shown):
     def summary_lines(self) -> list[str]:
         """What a reader must know about the data: first what was done with missing values, then how values were read."""
         counted = self._any_counted
-        lacking = ", ".join(f"{key} {number:,}" for key, number in counted.n_missing.items() if number)
+        lacking = listed([f"{number:,} in {key}" for key, number in counted.n_missing.items() if number])
         if not lacking:
             first = "No key value is missing."
         elif self.missing == "level":
             first = f"Missing key values are kept as a level of their own: {lacking}."
         else:
-            first = f"{counted.n_dropped:,} of {self.n_records:,} records have a missing key value and are dropped: {lacking}."
+            first = f"{counted.n_dropped:,} of {self.n_records:,} records have a missing key value and are left out: {lacking}."
         levels = ", ".join(f"{c.key} {c.n_levels}" for c in counted.table.categories)
         return [
             first,

@@ -18,6 +18,9 @@ ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id",
 RELATIVE_WEIGHT = "relative weight"
 """What a survey weight with a mean of 1 is called: it needs the size of the population beside it."""
 
+WHY_OTHER = "Make it a key if an outsider could know it about a person."
+"""What is said about a column that looks like nothing in particular."""
+
 MANY_LEVELS = 200
 """A column with more values than this is seldom useful as a key without grouping."""
 
@@ -253,7 +256,7 @@ def suggest_role(facts: ColumnFacts) -> Suggestion:
         return Suggestion(
             "none", "text", f"{facts.n_levels:,} different values, and nothing says that they are known about people."
         )
-    return Suggestion("none", "other", "Make it a key if an outsider could know it about a person.")
+    return Suggestion("none", "other", WHY_OTHER)
 
 
 def _known_survey(facts: ColumnFacts) -> Suggestion | None:
@@ -262,7 +265,7 @@ def _known_survey(facts: ColumnFacts) -> Suggestion | None:
     role, what = _SURVEYS[facts.name.lower()]
     if role == "weight" and not _can_weigh(facts):
         return None
-    return Suggestion(role, what, f"{facts.name} is the {what} in a well-known survey.")
+    return Suggestion(role, what, f"{facts.name} is the name of the {what} in a well-known survey.")
 
 
 def _can_weigh(facts: ColumnFacts) -> bool:

@@ -55,12 +55,12 @@ class WorkbookSource(CachedSource):
     @property
     def notes(self) -> tuple[str, ...]:
         self._inner  # noqa: B018 - which sheet is read is known only after reading
-        said = f"Sheet '{self.sheet}' of {self.path.name} was read"
+        said = f"Sheet '{self.sheet}' of {self.path.name} was read."
         others = [name for name in self.sheets if name != self.sheet]
         if others:
             listed = ", ".join(f"'{name}'" for name in others[:4]) + (" and more" if len(others) > 4 else "")
-            said += f"; it has other sheets, too: {listed} (choose with --sheet)"
-        notes = [f"{said}. A protected file is written as CSV."]
+            said += f" The workbook also has {listed}; choose with --sheet."
+        notes = [f"{said} A protected file is written as CSV."]
         if _has_errors(self.path):
             notes.append(f"{self.path.name} holds cells with errors such as #N/A; they count as missing.")
         return tuple(notes)

@@ -145,7 +145,7 @@ def _out_of_reach(summary: RunSummary, folder: str) -> _Remedy:
 def _plan_for(folder: str, options: str) -> _Remedy:
     """Look for coarser keys that reach a limit on what groups give away."""
     return _Remedy(
-        "Let the program find coarser keys that reach it, with their costs",
+        "Let the program find coarser keys that get there, and what each would cost",
         f"rarecell plan --config {shlex.quote(_config(folder))} {options}",
         "recode",
         "Try coarser keys",
@@ -171,11 +171,11 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
         return
     how_many = _above(summary, limit)
     who = "A record has" if how_many is None else f"{counted(how_many, 'record')} {verb(how_many, 'has', 'have')}"
-    yield _reason(
-        "max_record_risk",
-        f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.",
-        _less_record_risk(summary, limit, how_many, folder, naming="" if is_named else f"--profile {profile.name} "),
-    )
+    remedy = _less_record_risk(summary, limit, how_many, folder, naming="" if is_named else f"--profile {profile.name} ")
+    if summary.swap is None and (links := _allowed_links(summary, profile)) and _worst_links(summary, profile)[1] > links[0]:
+        # Swapping the risky records alone would leave too many links.
+        remedy = _both_limits(limit, links[0], folder)
+    yield _reason("max_record_risk", f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.", remedy)
 
 
 def _match_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
@@ -213,7 +213,8 @@ def _above(summary: RunSummary, limit: float) -> int | None:
     return counts if isinstance(counts, int) and counts > 0 else None
 
 
-def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+def _allowed_links(summary: RunSummary, profile: Profile) -> tuple[float, str, str] | None:
+    """The strictest limit on correct links, its name, and in words what share of the records that is."""
     assert isinstance(summary.records, int)
     limits = [
         (profile.max_correct_links, "max_correct_links", ""),
@@ -224,16 +225,22 @@ def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reaso
         ),
     ]
     named = [(limit, name, words) for limit, name, words in limits if limit is not None]
-    if not named:
+    return min(named) if named else None
+
+
+def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    allowed_links = _allowed_links(summary, profile)
+    if allowed_links is None:
         return
-    limit, name, words = min(named)
+    limit, name, words = allowed_links
     who, links, upper = _worst_links(summary, profile)
+    record_risk = profile.max_record_risk if summary.highest_risk > (profile.max_record_risk or 1.0) else None
     allowed = f"The profile allows {_at_most(limit)}{words}"
     if links > limit:
         yield _reason(
             name,
             f"{who} would be right about {people(links)} times. {allowed}.",
-            _fewer_links(summary, limit, folder),
+            _fewer_links(summary, limit, folder, record_risk=record_risk),
         )
     elif upper is not None and upper > limit:
         yield _reason(
@@ -263,7 +270,12 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
         upper = swap.released.interval_correct_matches[1:] if swap.released is not None else ()
         return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None
     worst = max(named, key=lambda intruder: intruder.after)
-    return f"Somebody who {worst.knows}", worst.after, worst.interval_after[1] if len(worst.interval_after) == 2 else None
+    # In a table the register is that of the row above.
+    return (
+        f"Somebody who {worst.knows.replace('the same register', 'a register')}",
+        worst.after,
+        worst.interval_after[1] if len(worst.interval_after) == 2 else None,
+    )
 
 
 def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
@@ -329,7 +341,7 @@ def _attributes(summary: RunSummary, profile: Profile, folder: str) -> Iterator[
     if not columns:
         yield _reason(
             limits[0],
-            "The profile limits what groups give away about sensitive columns, and no column was measured.",
+            "The profile limits what groups give away about sensitive columns, but no sensitive column was named.",
             _Remedy("Name the sensitive columns with --sensitive"),
             is_refusal=False,
         )
@@ -361,20 +373,19 @@ def _given_away(column: AttributeSummary, profile: Profile) -> Iterator[tuple[st
         values = counted(column.l_diversity, "value")
         yield (
             "least_l_diversity",
-            f"Some group of equal key values has {values} of '{column.column}'. The profile asks for at least {least}.",
+            f"A group of records with equal key values has only {values} of '{column.column}'. The profile asks for at least {least}.",
         )
     if furthest is not None and column.t_closeness > furthest + ROUNDING:
         apart = _beyond(column.t_closeness, furthest)
         yield (
             "max_t_closeness",
-            f"In some group of equal key values '{column.column}' is {apart} away from the file. The profile allows {furthest:g}.",
+            f"In a group of records with equal key values, '{column.column}' is {apart} away from the file. The profile allows {furthest:g}.",
         )
     if gain is not None and column.guess_gain > gain + ROUNDING:
         share = percent(column.guess_gain)
         yield (
             "max_guess_gain",
-            f"'{column.column}' is guessed right for {share} of people more by whoever finds their group. The profile allows "
-            f"{percent(gain)}.",
+            f"Whoever finds a person's group guesses '{column.column}' right for {share} more people. The profile allows {percent(gain)}.",
         )
 
 
@@ -419,7 +430,7 @@ def _light(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
     is_refusal = LIGHTS.index(reliability.light) > LIGHTS.index(profile.worst_light) if reliability.light in LIGHTS else True
     why = f" {reliability.sentence}" if reliability.sentence else ""
     remedy = (
-        "Give what would make it sure: the right population or weights, or a register with --register"
+        "Give what would make it surer: the right population, weights, or a register with --register"
         if is_refusal
         else "Read why, and decide whether that is sure enough"
     )
@@ -443,9 +454,13 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
             {"way": "risk_above", "risk_above": f"{limit:g}"},
         )
     if swap.formal is None and swap.places is None and swap.suppression is None:
-        cost = "" if how_many is None else f", in {counted(how_many, 'record')}"
+        where = (
+            "where they are needed"
+            if how_many is None
+            else f"in {verb(how_many, 'this record', f'these {number(how_many)} records')}"
+        )
         return _Remedy(
-            f"Blank the fewest values that bring them down{cost}",
+            f"Blank as few values as possible {where}",
             protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-again"),
             "protect",
             "Protect again, and blank the rest",
@@ -454,16 +469,35 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
     return _coarser(summary, folder)
 
 
-def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
+def _both_limits(record_risk: float, links: float, folder: str) -> _Remedy:
+    """Swap until no record is too risky and few enough links are right."""
+    target = _target(links)
+    return _Remedy(
+        "Swap as many records as it takes to keep both limits",
+        protect_command(folder, f"--max-correct-links {target} --max-record-risk {record_risk:g}", "protected"),
+        "protect",
+        "Protect the risky records",
+        {"way": "max_correct_links", "max_correct_links": target},
+    )
+
+
+def _target(limit: float) -> str:
+    """A limit on correct links as the value of an option."""
+    return f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
+
+
+def _fewer_links(summary: RunSummary, limit: float, folder: str, *, record_risk: float | None = None) -> _Remedy:
+    """Find a way to so few links; ``record_risk`` is the highest risk of a record that has to be reached as well."""
     swap = summary.swap
-    target = f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
+    target = _target(limit)
     if swap is None:
+        also = "" if record_risk is None else f" --max-record-risk {record_risk:g}"
         return _Remedy(
-            "Let the program find coarser keys and swaps that reach it, with their costs",
-            f"rarecell plan --config {shlex.quote(_config(folder))} --max-correct-links {target}",
+            "Let the program find coarser keys and swaps that get there, and what each would cost",
+            f"rarecell plan --config {shlex.quote(_config(folder))} --max-correct-links {target}{also}",
             "plan",
             "Find a plan",
-            {"max_correct_links": target},
+            {"max_correct_links": target, **({} if record_risk is None else {"max_record_risk": f"{record_risk:g}"})},
         )
     before = None if swap.target is None else swap.target.max_correct_links
     if swap.formal is None and swap.places is None and (before is None or before > float(target)):
@@ -501,7 +535,7 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
     if step is not None:
         key, coarser = step
         then, before = people(coarser.expected_population_uniques), people(now)
-        gain = "" if then == before else f": {then} instead of {before} records could then be recognised"
+        gain = "" if then == before else f". Then {then} records could be recognised instead of {before}"
         return _Remedy(
             f"Release {key} in {counted(coarser.levels, 'group')}{gain}",
             protect_command(folder, f"--recode {shlex.quote(coarser.recode)}", "protected-coarser"),
@@ -513,7 +547,7 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
         return _Remedy("Release the file under stricter conditions, such as those of the profile safe-centre")
     costs = [(cost.without, cost.key) for cost in summary.risk.key_costs if cost.without is not None]
     uniques, key = min(costs) if costs else (None, summary.keys[0].name)
-    then = "" if uniques is None else f": {people(uniques)} records could then be recognised"
+    then = "" if uniques is None else f". Then {people(uniques)} records could be recognised"
     names = (*summary.left_out, key)
     return _Remedy(
         f"Leave {key} out of the file{then}. Or release it under stricter conditions, such as those of the profile safe-centre",
@@ -551,8 +585,17 @@ def best_coarsening(summary: RunSummary) -> tuple[str, CoarsenedKey] | None:
 
 def protect_command(folder: str, options: str, name: str) -> str:
     """The command that protects with the choices of a run and further ones, to be pasted where the run was started."""
+    return _command("protect", folder, options, name)
+
+
+def assess_command(folder: str, options: str, name: str) -> str:
+    """The command that assesses with the choices of a run and further ones, to be pasted where the run was started."""
+    return _command("assess", folder, options, name)
+
+
+def _command(command: str, folder: str, options: str, name: str) -> str:
     out = name if folder == "." else posixpath.normpath(posixpath.join(folder, "..", _another(name, posixpath.basename(folder))))
-    words = ["rarecell protect --config", shlex.quote(_config(folder)), options, "--out", shlex.quote(out)]
+    words = [f"rarecell {command} --config", shlex.quote(_config(folder)), options, "--out", shlex.quote(out)]
     return " ".join(word for word in words if word)
 
 

@@ -163,9 +163,10 @@ class ReleasePoint(Plain):
         )
         blanked = "" if self.values_blanked is None else f" {capital(counted(self.values_blanked, 'value'))} would be blanked."
         lost = f"{percent(self.information_lost)} of the keys' information is lost." if self.recoding else "No key is recoded."
+        swapped = counted(self.records_changed, "record") if self.records_changed else "no record"
         # A key keeps its name, so that a sentence may begin with a small letter.
         return (
-            f"{self.name}, with {counted(self.swaps, 'swap')}. {capital(about(self.correct_links))} correct links are expected. The highest "
+            f"{self.name}, with {swapped} swapped. {capital(about(self.correct_links))} correct links are expected. The highest "
             f"risk is {self.highest:.3f}.{blanked}{reached} {lost}"
         )
 

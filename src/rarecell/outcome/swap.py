@@ -14,13 +14,19 @@ from rarecell.outcome.words import about, counted, listed, number, people, perce
 
 @dataclass(frozen=True, kw_only=True)
 class RiskNumbers(Plain):
-    """The risk of a file in a few numbers; ``highest_match`` is the highest chance that a link to a record is right."""
+    """The risk of a file in a few numbers; ``highest_match`` is the highest chance that a link to a record is right.
+
+    Of the file as it came, where intruders know who lives with whom: ``family_records`` could be recognised alone or with their
+    family, ``household_links`` households would be found, and ``highest`` is the larger of the two risks.
+    """
 
     expected_population_uniques: float
     expected_correct_matches: float
     sample_uniques: int | None = None
     highest: float
     highest_match: float | None = None
+    family_records: float | None = None
+    household_links: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

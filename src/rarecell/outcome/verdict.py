@@ -69,8 +69,8 @@ def first_number(uniques: float, sample_uniques: int, records: int, *, has_famil
     """What a run knows first, in words."""
     follows = "families, interval and checks follow" if has_families else "interval and checks follow"
     return (
-        f"First number: {about(uniques)} of {counted(records, 'record')} could be recognised, {number(sample_uniques)} "
-        f"{verb(sample_uniques, 'is', 'are')} alone in the file; {follows}."
+        f"First estimate: {about(uniques)} of {counted(records, 'record')} could be recognised; {number(sample_uniques)} "
+        f"{verb(sample_uniques, 'is', 'are')} alone in the file. {capital(follows)}."
     )
 
 
@@ -172,11 +172,14 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     reached = "" if swap.target is None else f"{swap.target.sentence} "
     came = "before"
     if summary.as_it_came is not None:
-        before, came = summary.as_it_came.expected_population_uniques, "as the file came"
+        before, came = summary.as_it_came.expected_population_uniques, "in the file as it came"
+        before = before if summary.as_it_came.family_records is None else summary.as_it_came.family_records
     intruder = f"an intruder{_linking(swap.risk_after.expected_correct_matches)}"
     families, household = summary.risk.known_families, swap.intruder("household")
     if families is not None and household is not None and household.persons_certain is not None:
-        before, came, after = families.expected_records, "before", max(after, household.persons_certain)
+        if summary.as_it_came is None or summary.as_it_came.family_records is None:
+            before, came = families.expected_records, "before"
+        after = max(after, household.persons_certain)
         intruder = (
             f"an intruder who knows families and holds a register links {about(household.after)} households to their own, "
             f"{expected(household.before)} before, with {about(household.persons_after or 0.0)} persons."
@@ -188,8 +191,8 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     )
 
 
-def what_was_done(swap: SwapSummary) -> str:
-    """What happened to the records, in one sentence."""
+def what_was_done(swap: SwapSummary, *, with_values: bool = True) -> str:
+    """What happened to the records, in one sentence; ``with_values`` says whether it counts the values that changed."""
     if swap.formal is not None:
         statement = swap.formal.statement
         return (
@@ -207,15 +210,17 @@ def what_was_done(swap: SwapSummary) -> str:
     if swap.requested == 0:
         return "No record is risky enough to be swapped."
     # The external edition does not give the number if it is small.
-    changed = f", which changed {counted(swap.values_changed, 'value')}" if isinstance(swap.values_changed, int) else ""
+    is_counted = with_values and isinstance(swap.values_changed, int)
+    changed = f", which changed {counted(swap.values_changed, 'value')}" if is_counted else ""
     if isinstance(swap.swapped, str):
         # The external edition names no number near that of the records asked for.
-        of_those = "records" if isinstance(swap.requested, str) else f"of about {number(swap.requested)} records asked for"
+        of_those = "records" if isinstance(swap.requested, str) else f"of about {number(swap.requested)} risky records"
         return capital(f"{swap.swapped} {of_those} were swapped with a partner{changed}.")
-    return (
-        f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
-        f"with a partner{changed}."
-    )
+    were = verb(swap.swapped, "was", "were")
+    if swap.swapped != swap.requested:
+        return f"{number(swap.swapped)} of {counted(swap.requested, 'chosen record')} {were} swapped with a partner{changed}."
+    who = "The chosen record" if swap.swapped == 1 else f"All {counted(swap.swapped, 'chosen record')}"
+    return f"{who} {were} swapped with a partner{changed}."
 
 
 def _beside(swap: SwapSummary) -> str:

@@ -107,7 +107,13 @@ def about_times(value: float) -> str:
 
 
 def percent(share: float, below: float | None = None) -> str:
-    """A share in percent; one that is under a limit and rounds to it is written as *< 20 %*."""
+    """A share in percent; one that is under a limit and rounds to it is written as *< 20 %*.
+
+    Examples
+    --------
+    >>> percent(0.01), percent(0.0104), percent(0.215), percent(0.00002)
+    ('1 %', '1.0 %', '22 %', '< 0.01 %')
+    """
     if below is not None and share < below and percent(share) == percent(below):
         return f"< {percent(below)}"
     size = 100 * share
@@ -117,7 +123,9 @@ def percent(share: float, below: float | None = None) -> str:
         return "> 99 %"
     if 0 < size < 0.01:
         return "< 0.01 %"
-    return f"{size:.0f} %" if size >= 10 else f"{size:.1f} %" if size >= 0.1 else f"{size:.2g} %"
+    if size >= 10 or math.isclose(size, round(size), rel_tol=1e-9):
+        return f"{size:.0f} %"
+    return f"{size:.1f} %" if size >= 0.1 else f"{size:.2g} %"
 
 
 def counted(n: object, singular: str, plural: str | None = None) -> str:

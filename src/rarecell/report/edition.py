@@ -476,6 +476,8 @@ def _expectations(risk: RiskNumbers, of_highest: int = 2) -> RiskNumbers:
         expected_population_uniques=rough_up(risk.expected_population_uniques),
         expected_correct_matches=rough_up(risk.expected_correct_matches),
         highest=min(1.0, rough_up(risk.highest, of_highest)),
+        family_records=None if risk.family_records is None else rough_up(risk.family_records),
+        household_links=None if risk.household_links is None else rough_up(risk.household_links),
     )
 
 

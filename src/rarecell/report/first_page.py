@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rarecell.data.treatment_text import DROP
 from rarecell.outcome.decision import decision_of
 from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import KnownBeyond, RiskNumbers, SwapSummary
 from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
-from rarecell.outcome.words import capital, counted, expected, number, percent, span, verb, with_labels
+from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb, with_labels
 from rarecell.report.table import Column, Table, persons, text_column
 
 AS_IT_CAME, RECODED, RELEASED = "As it came", "Recoded", "Released"
@@ -88,11 +89,11 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
 
 def _rule(judgement: ProfileVerdict) -> str:
     profile = judgement.limits
-    title = f", {profile.title}" if profile.title else ""
+    title = f" ({profile.title})" if profile.title else ""
     named = f"Judged by the profile '{profile.name}'{title}."
     if judgement.is_default:
         named = f"No profile was named, so the file was judged by '{profile.name}'{title}."
-    return " ".join([named, *(f"It allows {limit}." for limit in limits_in_words(profile))])
+    return f"{named} Its limits: {'; '.join(limits_in_words(profile))}."
 
 
 def limits_in_words(profile: Profile) -> Iterator[str]:
@@ -104,17 +105,21 @@ def limits_in_words(profile: Profile) -> Iterator[str]:
     if profile.max_correct_links is not None:
         yield f"at most {number(profile.max_correct_links)} correct links"
     if profile.max_correct_links_share is not None:
-        yield f"correct links for {percent(profile.max_correct_links_share)} of the records"
+        yield f"correct links for at most {percent(profile.max_correct_links_share)} of the records"
+    if profile.max_household_links_share is not None:
+        yield f"correct links for at most {percent(profile.max_household_links_share)} of the households"
     if profile.least_k is not None:
         yield f"no fewer than {profile.least_k} records with the same key values"
     if profile.least_l_diversity is not None:
         yield f"no fewer than {profile.least_l_diversity} values of a sensitive column in a group of equal key values"
     if profile.max_t_closeness is not None:
-        yield f"a distance of at most {profile.max_t_closeness:g} between such a group and the file"
+        yield f"a distance of at most {profile.max_t_closeness:g} between a group of equal key values and the file"
     if profile.max_guess_gain is not None:
-        yield f"right guesses of a sensitive value for at most {percent(profile.max_guess_gain)} of people more"
+        yield f"at most {percent(profile.max_guess_gain)} more people whose sensitive value is guessed right"
+    if profile.max_leak is not None:
+        yield f"at most {percent(profile.max_leak)} of what was concealed given away by another column"
     if profile.max_change is not None:
-        yield f"a change of {percent(profile.max_change)} in a named statistic"
+        yield f"a change of at most {percent(profile.max_change)} in a named statistic"
     if profile.worst_light != "red":
         yield f"no light worse than {profile.worst_light}"
 
@@ -143,6 +148,8 @@ def states(summary: RunSummary) -> dict[str, RiskNumbers]:
     by_name = {AS_IT_CAME: now}
     if is_recoded:
         by_name = {RECODED: now} if summary.as_it_came is None else {AS_IT_CAME: summary.as_it_came, RECODED: now}
+    elif summary.as_it_came is not None:
+        by_name = {AS_IT_CAME: summary.as_it_came}
     return by_name if swap is None else {**by_name, RELEASED: swap.risk_after}
 
 
@@ -170,15 +177,28 @@ def states_table(summary: RunSummary) -> Table:
         if summary.swap is not None:
             true = [truth.population_uniques_after, truth.correct_matches_after]
     highest: list[float | None] = [risk.highest for risk in by_state.values()]
-    if families is not None:
-        # Families are modelled in the file as it is assessed, not as it came.
+    came = by_state.get(AS_IT_CAME)
+    came_together = None if came is None else came.family_records
+    if families is not None or came_together is not None:
+        # Where families are unknown, nobody is recognised with theirs.
         assessed = 0 if summary.as_it_came is None or len(by_state) == 1 else 1
         recognised: list[object] = [None] * len(by_state)
         linked: list[object] = [None] * len(by_state)
-        recognised[assessed], linked[assessed] = expected(families.expected_records), expected(families.expected_correct_matches)
-        highest = [None] * len(by_state)
-        highest[assessed] = None if families.highest is None else max(families.highest, list(by_state.values())[assessed].highest)
-        if summary.swap is not None and of_household:
+        if families is None:
+            recognised = [expected(risk.expected_population_uniques) for risk in by_state.values()]
+        else:
+            recognised[assessed], linked[assessed] = (
+                expected(families.expected_records),
+                expected(families.expected_correct_matches),
+            )
+            highest = [None] * len(by_state)
+            highest[assessed] = (
+                None if families.highest is None else max(families.highest, list(by_state.values())[assessed].highest)
+            )
+        if came is not None and came_together is not None:
+            recognised[0], highest[0] = expected(came_together), came.highest
+            linked[0] = None if came.household_links is None else expected(came.household_links)
+        if families is not None and summary.swap is not None and of_household:
             household = of_household[0]
             recognised[-1], linked[-1] = None, expected(household.after)
             if household.persons_certain is not None:
@@ -198,7 +218,8 @@ def states_table(summary: RunSummary) -> Table:
         if any(value is not None for value in values):
             columns.append(Column(heading, persons))
             rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
-    return Table("states", "The file, before and after", tuple(columns), tuple(tuple(row) for row in rows))
+    caption = "The file in three numbers" if len(by_state) == 1 else "The file, before and after"
+    return Table("states", caption, tuple(columns), tuple(tuple(row) for row in rows))
 
 
 def _ends(interval: tuple[float, ...]) -> str | None:
@@ -223,7 +244,7 @@ def _done(summary: RunSummary) -> Iterator[str]:
     for key in summary.keys:
         if key.is_coarser:
             of = "" if key.values_read is None else f" instead of {number(key.values_read)}"
-            yield f"{key.name} was recoded ({key.recode}): {counted(key.levels, 'level')}{of}."
+            yield f"{key.name} was recoded ({key.recode}) to {counted(key.levels, 'level')}{of}."
     for name in summary.left_out:
         yield f"{name} was left out of the file."
     if summary.swap is None:
@@ -233,9 +254,13 @@ def _done(summary: RunSummary) -> Iterator[str]:
     swap = summary.swap
     if swap.target is not None:
         yield swap.target.sentence
-    yield swap.places.sentence if swap.places is not None and swap.places.sentence else what_was_done(swap)
+    if swap.places is not None and swap.places.sentence:
+        yield swap.places.sentence
+    elif swap.requested != 0 or swap.target is None:
+        yield what_was_done(swap, with_values=False)
     if swap.carried:
         yield f"Columns that travelled with a swapped key: {', '.join(swap.carried)}."
+    yield from _beside_the_keys(summary)
     if summary.swap.suppression is not None and summary.swap.suppression.sentence:
         yield summary.swap.suppression.sentence
     for target in swap.attribute_targets:
@@ -243,6 +268,19 @@ def _done(summary: RunSummary) -> Iterator[str]:
     if isinstance(summary.swap.decoys, int) and summary.swap.decoys:
         n = summary.swap.decoys
         yield f"{counted(n, 'further record')} {verb(n, 'was', 'were')} swapped at random, so that having moved is no sign of risk."
+
+
+def _beside_the_keys(summary: RunSummary) -> Iterator[str]:
+    """What was done to columns that are not keys."""
+    treatments = () if summary.release is None else summary.release.treatments
+    dropped = [
+        treatment.column for treatment in treatments if treatment.words == DROP and treatment.column not in summary.left_out
+    ]
+    if dropped:
+        yield f"{listed(dropped)} {verb(len(dropped), 'was', 'were')} left out of the file."
+    treated = [f"{treatment.column} ({treatment.words})" for treatment in treatments if treatment.words != DROP]
+    if treated:
+        yield f"Treated as well: {listed(treated)}."
 
 
 def _cost(swap: SwapSummary) -> Iterator[str]:

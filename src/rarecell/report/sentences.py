@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
-from rarecell.outcome.decision import decision_of, protect_command
+from rarecell.outcome.decision import assess_command, decision_of, protect_command
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.words import FEWEST_PEOPLE, about, counted, first_of, listed, number, people, verb
 
@@ -75,11 +75,16 @@ def _before_release(summary: RunSummary, ways_out: list[NextStep], folder: str) 
             )
         )
     if not ways_out:
-        steps_left.append(NextStep("Read what it cost, sign, and hand the file over", f"rarecell handover {shlex.quote(folder)}"))
+        steps_left.append(
+            NextStep(
+                "Read what it cost, and hand the file over. Whoever is responsible signs with --signed-by",
+                f"rarecell handover {shlex.quote(folder)}",
+            )
+        )
     steps_left.append(
         NextStep(
-            "Do not share swaps.parquet, risk.parquet or this report: they say which records were risky. report-external.html may travel "
-            "with the file."
+            "Do not share swaps.parquet, risk.parquet or this report: they say which records were risky. report-external.html may "
+            "go with the file."
         )
     )
     return steps_left
@@ -91,12 +96,12 @@ def _after_assessment(summary: RunSummary, ways_out: list[NextStep], folder: str
         what = "The recoded file may go. Write it" if recoded else "Nothing has to change. Write the file that goes out"
         command = protect_command(folder, "", "protected")
         return [NextStep(f"{what}, with its report, and hand it over", command, "protect", "Write the file")]
-    gain = best_recode(summary.risk)
+    gain = best_recode(summary.risk, folder)
     return [*ways_out, gain] if gain else ways_out
 
 
-def best_recode(risk: RiskSummary) -> NextStep | None:
-    """The single change to a key that helps most, with its option; coarsening is preferred to leaving it out.
+def best_recode(risk: RiskSummary, folder: str = ".") -> NextStep | None:
+    """The single change to a key that helps most, with its command; coarsening is preferred to leaving it out.
 
     None where few can be recognised anyway: the way out of what else stands against a release is another one.
     """
@@ -113,15 +118,20 @@ def best_recode(risk: RiskSummary) -> NextStep | None:
         uniques, key, levels, step = min(choices, key=lambda choice: choice[0])
         if uniques < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            sentence = f"Or release {key} in {counted(levels, 'group')}{how}: {about(uniques)} instead of {people(now)} records could then be recognised"
-            return NextStep(sentence, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
+            sentence = f"Or release {key} in {counted(levels, 'group')}{how}. {_then(uniques, now)}"
+            command = assess_command(folder, f"--recode {shlex.quote(step.recode)}", "run-coarser") if step.recode else ""
+            return NextStep(sentence, command, "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:
         uniques, key = min(without)
         if uniques < 0.8 * now:
-            sentence = f"Or leave {key} out: {about(uniques)} instead of {people(now)} records could then be recognised"
-            return NextStep(sentence, page="recode", button="Try coarser keys")
+            return NextStep(f"Or leave {key} out. {_then(uniques, now)}", page="recode", button="Try coarser keys")
     return None
+
+
+def _then(uniques: float, now: float) -> str:
+    """How many records could be recognised after a change, beside how many can be now."""
+    return f"Then {people(uniques)} records could be recognised instead of {people(now)}"
 
 
 def model_sentences(summary: RunSummary, *, is_drawn: bool = True) -> list[str]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from rarecell.data.describe import ColumnProfile, FileProfile
+from rarecell.data.roles import WHY_OTHER
 from rarecell.outcome.planned import ReleasePoint
 from rarecell.outcome.records import HomogeneousGroup, RemainingRecord, RiskyRecord
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
@@ -663,8 +664,11 @@ _frontier = Listing(
 )
 
 
-def columns_table(profile: FileProfile) -> Table:
-    """The columns of a file: what each is, how many values it has, and what it probably is."""
+def columns_table(profile: FileProfile, *, with_others: bool = True) -> Table:
+    """The columns of a file: what each is, how many values it has, and what it probably is.
+
+    ``with_others`` says whether the same advice stands beside each of the columns that look like nothing in particular.
+    """
     has_labels = any(column.label for column in profile.columns)
     has_codes = any(column.missing_codes or column.proposed_missing for column in profile.columns)
     rows = tuple(
@@ -676,7 +680,7 @@ def columns_table(profile: FileProfile) -> Table:
             *((_codes_for_missing(column),) if has_codes else ()),
             ", ".join(column.examples[:3]),
             column.what,
-            column.why,
+            column.why if with_others or column.why != WHY_OTHER else "",
         )
         for column in profile.columns
     )
@@ -686,11 +690,11 @@ def columns_table(profile: FileProfile) -> Table:
         Column("Values"),
         Column("Missing"),
         *((text_column("Missing codes"),) if has_codes else ()),
-        text_column("Commonest"),
+        text_column("Most common"),
         text_column("Probably"),
         text_column("Why"),
     )
-    return Table("columns", f"{number(profile.n_records)} records, {number(len(profile.columns))} columns", columns, rows)
+    return Table("columns", f"{counted(profile.n_records, 'record')}, {counted(len(profile.columns), 'column')}", columns, rows)
 
 
 def _codes_for_missing(column: ColumnProfile) -> str:

@@ -56,13 +56,14 @@ from rarecell.outcome.summary import (
 )
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.verdict import early_verdict, family_sentence, first_number, judged
-from rarecell.outcome.words import about_times, number
+from rarecell.outcome.words import about_times, listed, number
 from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.release import Release
 from rarecell.risk.design_effect import DesignEffect, design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.doubles import Doubles
 from rarecell.risk.explain import LEFT_OUT, KeyCost, explain_records, key_costs
+from rarecell.risk.families import FamilyRisk
 from rarecell.risk.interval import RiskInterval, model_error, risk_interval
 from rarecell.risk.missing_values import has_missing_value, matching_anything, register_complete
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
@@ -77,7 +78,7 @@ from rarecell.run.households import find_families, household_question, undeclare
 from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_crowds, refuse_what_is_missing
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.results import Assessment, Findings
-from rarecell.run.roles import find_doubles, find_roles, side_risk, with_roles
+from rarecell.run.roles import HouseholdFile, find_doubles, find_roles, side_risk, with_roles
 from rarecell.search import estimate_exact
 from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import Coarsening, ContingencyTable
@@ -192,30 +193,51 @@ def keys_left_out(config: RunConfig) -> tuple[str, ...]:
     return () if config.protect is None else tuple(key for key in config.protect.leave_out if key not in config.keys)
 
 
-def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
-    """The risk of the file before keys were recoded or left out, under a model of the run's kind; None if they were not."""
+def _as_it_came(findings: Findings) -> RiskNumbers | None:
+    """The risk of the file before keys were recoded or left out and households unlinked, under a model of the run's kind.
+
+    None if nothing of this was done.
+    """
+    data, config = findings.data, findings.config
+    is_unlinked = config.protect is not None and config.protect.unlink
+    has_families = findings.families is not None and (is_unlinked or findings.known_families is not None)
     as_read = {key: coding.as_read for key, coding in data.coding.items()}
     left_out = keys_left_out(config)
     if as_read == data.coding and not left_out:
-        return None
+        return _with_families(findings.risk, findings.families) if is_unlinked and has_families else None
     unchanged = replace(config, recode={}, coding={}, keys=(*data.keys, *left_out))
     came = Microdata(
         data.source,
         keys=unchanged.keys,
         weight=data.weight,
+        household=data.household,
         geography=data.geography,
         strata=data.strata,
         missing=data.missing,
         coding=as_read,
         hierarchies=config.hierarchies,
     )
-    risk = side_risk(came.table(), came, unchanged)
+    if not has_families:
+        return _with_families(side_risk(came.table(), came, unchanged), None)
+    risk = side_risk(came.table(records=True), came, unchanged)
+    file = HouseholdFile(came, risk, unchanged)
+    return _with_families(risk, file.risk(file.rows(came.keys)))
+
+
+def _with_families(risk: RecordRisk, families: FamilyRisk | None) -> RiskNumbers:
+    """The risk of a file as it came; ``families`` are its households, if intruders know them."""
     alone = risk.unique_probability[risk.sample_count == 1]
+    highest, recognised = float(alone.max(initial=0.0)), None
+    if families is not None:
+        together = families.larger(risk.per_record()["unique_probability"])
+        highest, recognised = float(together.max(initial=0.0)), float(together.sum())
     return RiskNumbers(
         expected_population_uniques=risk.expected_population_uniques,
         expected_correct_matches=risk.expected_correct_matches,
         sample_uniques=risk.n_sample_uniques,
-        highest=float(alone.max(initial=0.0)),
+        highest=highest,
+        family_records=recognised,
+        household_links=None if families is None else families.risk.expected_correct_matches,
     )
 
 
@@ -452,7 +474,7 @@ def of_findings(findings: Findings, judgement: Judgement) -> RunSummary:
         model=of_model(findings.choice.best, criterion=findings.config.criterion, search=findings.choice.search_summary()),
         risk=with_roles(of_risk(findings, judgement), findings.roles, risk),
         paper=paper_table(findings.choice, findings.risk, findings.config),
-        as_it_came=_as_it_came(data, findings.config),
+        as_it_came=_as_it_came(findings),
         left_out=keys_left_out(findings.config),
         groups=groups_of(risk, columns=role_columns(data, findings.config, risk), together=(together, None)),
         concentration=concentration_of(risk.unique_probability[risk.sample_count == 1] if together is None else together),
@@ -476,12 +498,12 @@ def with_advice(summary: RunSummary, findings: Findings, advice: Advice) -> RunS
 def _of_missing_values(findings: Findings) -> str:
     """The treatment of missing values, which a reader must know first."""
     first = findings.data.summary_lines()[0]
-    lacking = ", ".join(f"{key} {number(n)}" for key, n in findings.data.n_missing.items() if n)
+    lacking = listed([f"{number(n)} in {key}" for key, n in findings.data.n_missing.items() if n])
     if findings.config.missing not in (MATCHES_ANYTHING, REGISTER_COMPLETE) or not lacking:
         return first
     if findings.config.missing == REGISTER_COMPLETE:
-        return f"MissingSummary key values are taken as known to an intruder with a complete register: {lacking}."
-    return f"MissingSummary key values are compatible with every value: {lacking}."
+        return f"Missing key values are taken as known to an intruder with a complete register: {lacking}."
+    return f"Missing key values are taken as compatible with every value: {lacking}."
 
 
 def of_missing(findings: Findings, judgement: Judgement) -> MissingSummary:

@@ -145,9 +145,7 @@ class ProtectConfig:
         default=None,
         is_main=True,
     )
-    top: int | None = option(
-        Count(1, metavar="K"), "Protect the K riskiest records.", Group.RECORDS, on=PROTECTING, default=None, is_main=True
-    )
+    top: int | None = option(Count(1, metavar="K"), "Protect the K riskiest records.", Group.RECORDS, on=PROTECTING, default=None)
     cell_probability_below: float | None = option(
         Number(high=1.0, metavar="P"),
         "Protect unique records whose cell has a probability below P.",
@@ -164,7 +162,7 @@ class ProtectConfig:
     )
     max_correct_links: float | None = option(
         Number(metavar="T"),
-        "Protect until somebody who links records to the nearest person is expected to be right at most T times.",
+        "Protect until somebody who links each record to the nearest person is expected to be right at most T times.",
         Group.RECORDS,
         on=PROTECTING,
         default=None,
@@ -203,7 +201,7 @@ class ProtectConfig:
     )
     suppress_rest: bool = option(
         Switch(),
-        "Blank the fewest key values of records that swaps leave above the risk asked for.",
+        "After the swaps, blank as few key values as possible in records that are still above the limit.",
         Group.RECORDS,
         on=PROTECTING,
         default=False,
@@ -233,18 +231,15 @@ class ProtectConfig:
     )
     max_guess_gain: float | None = option(
         Number(high=1.0, metavar="SHARE"),
-        "Whoever finds the group of a person guesses a sensitive value right for at most this share of people more than from the file as "
-        "a whole; the column is blanked in the groups that give most away.",
+        "Whoever finds a person's group may guess a sensitive value right for at most this share more people than from the file as a whole; the column is blanked in the groups that give most away.",
         Group.RECORDS,
         on=PLANNING,
         default=None,
     )
     keep: tuple[tuple[str, ...], ...] = option(
-        Sets(), "Further marginals that must not change.", Group.KEPT, on=PLANNING, default=(), is_main=True
+        Sets(), "Further tables that must not change.", Group.KEPT, on=PLANNING, default=(), is_main=True
     )
-    never_swap: tuple[str, ...] = option(
-        Names(), "Keys that must stay with their record.", Group.KEPT, on=PLANNING, default=(), is_main=True
-    )
+    never_swap: tuple[str, ...] = option(Names(), "Keys that must stay with their record.", Group.KEPT, on=PLANNING, default=())
     leave_out: tuple[str, ...] = option(
         Names(), "Keys that are left out of the released file.", Group.FILE, on=("protect",), default=()
     )
@@ -340,7 +335,7 @@ class ProtectConfig:
     carry: tuple[str, ...] = option(Names(), "Columns that travel with a swapped key.", Group.SWAPS, on=PROTECTING, default=())
     treat: Mapping[str, str] = option(
         Pairs(Text(), metavar="COL=HOW", example='"income=top 99 %"'),
-        'What is done to a column that is no key: "income=top 99 %, round 100", "wage=noise 5 %", "wealth=microaggregate 5", '
+        'What is done to a column that is not a key: "income=top 99 %, round 100", "wage=noise 5 %", "wealth=microaggregate 5", '
         '"birth=date to month", "job=pram", "phone=drop"; also levels, as for a key.',
         Group.RECODING,
         on=PROTECTING,
@@ -495,7 +490,7 @@ class RunConfig:
     )
     household: str | None = option(
         Text("COL"),
-        "Column that identifies households; several that do so together: area,number.",
+        "Column that numbers households, or several that do so together: area,number.",
         Group.PEOPLE,
         on=(*ASSESSING, "attack"),
         default=None,
@@ -519,7 +514,6 @@ class RunConfig:
         'Column of the area, or nested areas from coarse to fine: "region>district".',
         Group.PEOPLE,
         default=None,
-        is_main=True,
         check=nested_areas,
     )
     strata: str | None = option(Text("COL"), "Column of the sampling strata.", Group.PEOPLE, default=None)
@@ -536,9 +530,7 @@ class RunConfig:
         default=None,
         check=SamplingStages.of,
     )
-    sensitive: tuple[str, ...] = option(
-        Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=(), is_main=True
-    )
+    sensitive: tuple[str, ...] = option(Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=())
     id: str | None = option(
         Text("COL"),
         "Column that names the record; several that do so together: area,person.",
@@ -584,7 +576,7 @@ class RunConfig:
     )
     missing_codes: str | None = option(
         Text('"COL=CODES; …"'),
-        'Codes that mean "missing" in a column: "age=-9,99; income=998"; those without a column in every one; "proposed" for what '
+        'Codes that mean "missing": "age=-9,99; income=998". Codes without a column count in every column; "proposed" takes what '
         "rarecell describe proposes.",
         Group.FILE,
         on=READING,
@@ -602,7 +594,7 @@ class RunConfig:
     recode: Mapping[str, str] = option(
         Pairs(Text(), metavar="KEY=HOW", example='"age=5-year bands"'),
         'How a key is to be released: "age=5-year bands, top 85", "age=edges 15 25 45", "age=5 groups", "job=level 2", '
-        '"region=merge 01+02 as north"; "marital=ordered" or "unordered" where the data decide otherwise.',
+        '"region=merge 01+02 as north"; "marital=ordered" or "unordered" to overrule what the data suggest.',
         Group.RECODING,
         on=READING,
         default_factory=dict,
@@ -719,7 +711,7 @@ class RunConfig:
     )
     profile: str | None = option(
         Word({"": "none named: scientific", **{name: known.title for name, known in PROFILES.items()}}, "NAME", is_open=True),
-        "What the office accepts, which gives the verdict: public, scientific, safe-centre, clinical, or a TOML file of your own.",
+        "What the office accepts; the verdict follows from it: public, scientific, safe-centre, clinical, or a TOML file of your own.",
         Group.RESULTS,
         on=("assess", "protect"),
         default=None,

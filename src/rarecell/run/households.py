@@ -36,7 +36,7 @@ from rarecell.intruder.residual_risk import RiskAfter, ScenarioTrial, risk_after
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.swap import IntruderSummary
-from rarecell.outcome.words import counted, listed, number, verb
+from rarecell.outcome.words import counted, expected, listed, number, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
 from rarecell.risk.diagnostics import fit_diagnostics
@@ -474,14 +474,21 @@ def _persons_beyond(assessment: Assessment, risk: RecordRisk, target: SwapTarget
 
 def _target_sentence(plan: FamilyPlan, after: AfterFamilies, target: SwapTarget) -> str:
     uniques, links, highest = after.numbers()
-    reached = (
-        f"{uniques:,.1f} expected population uniques, {links:,.1f} expected correct links and a highest risk of {highest:.3f}, in "
-        "households or in persons, whichever is more"
-    )
     if after.meets(target):
         n = len(plan.of_households)
-        return f"{counted(n, 'swap')} between households, which {verb(n, 'changes', 'change')} {plan.n_values_changed:,} values with those of single persons, {verb(n, 'reaches', 'reach')} {target}: {reached}."
-    return f"The target of {target} is out of reach for swaps; all of them together leave {reached}."
+        who = f"{counted(n, 'swap')} between households {verb(n, 'is', 'are')}" if n else "Swaps of single persons are"
+        return f"{who} enough for {target}, counting households or persons, whichever is more."
+    left = []
+    if target.max_population_uniques is not None:
+        left.append(f"{expected(uniques)} expected population uniques")
+    if target.max_correct_links is not None:
+        left.append(f"{expected(links)} expected correct links")
+    if target.max_record_risk is not None:
+        left.append(f"a highest risk of {highest:.3f}")
+    return (
+        f"The target of {target} is out of reach for swaps. All of them together leave {listed(left)}, counting households or persons, "
+        "whichever is more."
+    )
 
 
 def _alone_at_risk(request: ProtectConfig, assessment: Assessment, risk: RecordRisk, requested: Numbers) -> Numbers:

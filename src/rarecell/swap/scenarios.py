@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.graph.masks import all_below, single
 from rarecell.intruder.residual_risk import ScenarioTrial
-from rarecell.outcome.words import people
+from rarecell.outcome.words import counted, people, verb
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
@@ -276,7 +276,7 @@ def _enough(
 
 def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: SwapTarget, is_met: bool) -> str:
     if is_met:
-        return f"{len(plan):,} swaps reach {target} in every scenario."
+        return f"{counted(len(plan), 'swap')} {verb(len(plan), 'is', 'are')} enough for {target} in every scenario."
     after = {scenario.name: trial.after() for scenario, trial in zip(scenarios.each, trials, strict=True)}
     worst = max(after, key=lambda name: after[name].expected_correct_matches)
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())

@@ -279,12 +279,12 @@ def _sentence_on_participants(plan: SwapPlan, participants: Participants, target
         f"probability of {participants.highest:.2f}"
     )
     if is_met:
-        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target}: {reached}."
+        return f"{counted(len(plan), 'swap')} {verb(len(plan), 'is', 'are')} enough for {target}. Then {reached}."
     certain = int((participants.of_persons >= 1.0).sum())
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
     blocked = f" Not swapped: {held}." if held else ""
     return (
-        f"The target of {target} is out of reach of swaps: {reached}, and {certain:,} of them surely.{blocked} Recode a key, or ask for --k 2, "
+        f"The target of {target} is out of reach for swaps. With all of them, {reached}, and {certain:,} of them with certainty.{blocked} Recode a key, or ask for --k 2, "
         "which blanks the rest."
     )
 
@@ -399,8 +399,10 @@ def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:
 
 
 def _sentence(plan: SwapPlan, after: RiskAfter, target: SwapTarget) -> str:
+    if target.is_met(after) and not len(plan):
+        return f"No swap is needed for {target}."
     if target.is_met(after):
-        return f"{counted(len(plan), 'swap')} {verb(len(plan), 'reaches', 'reach')} {target}."
+        return f"{counted(len(plan), 'swap')} {verb(len(plan), 'is', 'are')} enough for {target}."
     left = []
     if target.max_population_uniques is not None:
         left.append(f"{expected(after.expected_population_uniques)} expected population uniques")

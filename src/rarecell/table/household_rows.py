@@ -387,15 +387,14 @@ class HouseholdRows:
         members, n_places = self.members, self.layout.n_places
         by = self.layout.placed_by
         sentences = [
-            f"{counted(members.n_households, 'household')} {verb(members.n_households, 'is', 'are')} written as "
-            f"{verb(members.n_households, 'one row', 'rows')} of size and {counted(n_places, 'place')} for members"
-            + (f", ordered by {' and '.join(by)}." if by else ", ordered by all their values.")
+            f"Each of the {counted(members.n_households, 'household')} is compared as one row: its size, and {counted(n_places, 'place')} for "
+            + (f"members, ordered by {' and '.join(by)}." if by else "members, ordered by all their values.")
         ]
         if self.n_beyond:
             n_large = int((members.size > n_places).sum())
             sentences.append(
                 f"{counted(self.n_beyond, 'member')} of {counted(n_large, 'large household')} {verb(self.n_beyond, 'has', 'have')} no place "
-                f"there: an intruder is taken to know that {verb(self.n_beyond, 'this member exists', 'these members exist')}, and nothing else."
+                f"there: an intruder is assumed to know that {verb(self.n_beyond, 'this member exists', 'these members exist')}, and nothing else."
             )
         if members.n_institutions:
             sentences.append(

@@ -58,19 +58,25 @@ def order_notes(table: ContingencyTable, tests: Sequence[OrderTest], *, declared
     notes = []
     if names:
         notes.append(
-            f"The numbers of {_listed(names)} are taken as names without order: neighbouring values are no more alike in the other keys than "
+            f"The numbers of {_listed(names)} are taken as codes without an order: neighbouring values are no more alike in the other keys than "
             f'any others. If they are ordered, say so: --recode "{names[0]}=ordered".'
         )
     for keys, why in (
         (tested, ": neighbouring values are alike in the other keys"),
-        (untested, ", because they are whole numbers and nobody said otherwise"),
+        (untested, ", because they are whole numbers"),
     ):
         if keys:
             notes.append(
                 f"The numbers of {_listed(keys)} are taken as ordered{why}. If they are codes, such as those of regions, say so: "
-                f'--recode "{keys[0]}=unordered".'
+                f'--recode "{_likeliest_codes(keys, table)}=unordered".'
             )
     return notes
+
+
+def _likeliest_codes(keys: Sequence[str], table: ContingencyTable) -> str:
+    """The key with the fewest levels: that of several whose numbers are most likely codes."""
+    n_levels = {c.key: c.n_levels for c in table.categories}
+    return min(keys, key=lambda key: n_levels[key])
 
 
 def _listed(keys: Sequence[str]) -> str:

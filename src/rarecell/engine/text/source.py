@@ -139,7 +139,7 @@ class TranscodedSource(CachedSource):
             return ()
         if not self.encoding.startswith("utf-16"):
             return (
-                f"{self.path.name} is not UTF-8; by its letters it is {self.encoding}, and was read as such. If letters look wrong, name "
+                f"{self.path.name} is not UTF-8. Judging by its letters it is {self.encoding}, and it was read as such. If letters look wrong, name "
                 "its encoding with --encoding.",
             )
         sign = (

@@ -159,7 +159,7 @@ def test_the_first_screen_says_the_result_in_two_sentences_and_three_numbers(pag
         "rarecell protect --config run.toml --max-correct-links 98 --max-record-risk 0.2",
     ):
         assert wanted in text, wanted
-    assert "Or release age in 10 groups: about 46 instead of 202" in text
+    assert "Or release age in 10 groups. Then 46 records could be recognised instead of 202" in text
 
 
 def test_the_truth_on_the_first_screen_is_that_of_the_released_file() -> None:
@@ -178,6 +178,7 @@ def test_every_section_of_a_protected_file_says_which_file_it_is_about() -> None
         "What it cost",
         "What remains",
         "Why not",
+        "Look at this as well",
         "What to do next",
         "Where this comes from",
         "What protection changed",
@@ -548,4 +549,4 @@ def test_what_to_do_next_can_be_pasted_where_the_run_was_started() -> None:
     assert step.command.startswith("rarecell protect --config 'runs/my first/run.toml'")
     assert step.command.endswith("--out runs/protected")
     assert not step.text.endswith(":")
-    assert steps(summary)[0].command.endswith("--config run.toml --risk-above 0.2 --out protected")
+    assert steps(summary)[0].command.endswith("--max-correct-links 98 --max-record-risk 0.2 --out protected")

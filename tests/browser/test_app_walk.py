@@ -84,7 +84,7 @@ def test_the_whole_way(
     assert page.get_by_label("Threshold", exact=True).input_value() == "0.9"
     assert int(records.inner_text().split()[0].replace(",", "")) <= everybody
     page.get_by_label("Records", exact=True).fill("8")
-    assert page.get_by_role("radio", name="this many of the riskiest").is_checked()
+    assert page.get_by_role("radio", name="the riskiest records, this many").is_checked()
     check(page, f"protect-{width}", screenshot)
 
     page.get_by_role("button", name="Protect").click()

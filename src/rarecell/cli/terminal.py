@@ -120,7 +120,7 @@ def show_run(summary: RunSummary, *, has_details: bool = False, place: str | Non
         ("What was done", page.done),
         ("What it cost", page.cost),
         ("What remains", page.remains),
-        ("Why not" if page.tone == "risk" else "What to look at first", [reason.sentence for reason in page.reasons]),
+        *page.against,
         ("Notes on the data", summary.notes),
     ):
         _show_list(title, [with_labels(sentence, summary.labels) for sentence in sentences])

@@ -63,6 +63,14 @@ class FirstPage:
     reasons: tuple[Reason, ...] = ()
     has_signature: bool = True
 
+    @property
+    def against(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Sentences under headings: what forbids a release, and what only has to be looked at."""
+        refusals = tuple(reason.sentence for reason in self.reasons if reason.is_refusal)
+        others = tuple(reason.sentence for reason in self.reasons if not reason.is_refusal)
+        headings = ("Why not", refusals), ("Look at this as well" if refusals else "What to look at first", others)
+        return tuple((heading, sentences) for heading, sentences in headings if sentences)
+
 
 def first_page(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> FirstPage:
     """Make the first page of a run; ``place`` is the run folder relative to where the run was started."""

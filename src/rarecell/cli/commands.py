@@ -741,7 +741,7 @@ def graphs(m: int, as_list: bool) -> None:
 
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
-@click.option("--html", "page", type=click.Path(dir_okay=False), help="Write the comparison as a page, too.")
+@click.option("--html", "page", type=click.Path(dir_okay=False), help="Also write the comparison as a page.")
 @click.option("--overwrite", is_flag=True, help="Allow the page to replace a file.")
 def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
     """Show two or more runs side by side.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.words import counted, listed, number, percent, verb
+from rarecell.outcome.words import capital, counted, listed, number, percent, verb
 
 Count = int | str
 """A number of records; words where the external edition hides a small one."""
@@ -137,10 +137,10 @@ class AttributeTarget(Plain):
         if self.max_guess_gain is not None:
             limit = f"a guess gain of at most {percent(self.max_guess_gain)}"
             measures.append((limit, percent(self.before.guess_gain), percent(self.after.guess_gain)))
-        first = f"For '{self.column}', {listed([limit for limit, _, _ in measures])} was asked for"
+        first = f"The target for '{self.column}' is {listed([limit for limit, _, _ in measures])}"
         if not self.met:
             return (
-                f"{first}. That was NOT reached: no group of equal keys is within it, so every value was blanked. Release keys in fewer "
+                f"{first}. It was NOT reached: no group of equal keys is within it, so every value was blanked. Release keys in fewer "
                 "groups (--recode), or ask for less."
             )
         were = [
@@ -152,7 +152,7 @@ class AttributeTarget(Plain):
             else f"{counted(self.blanked, 'value')} of {number(self.values)} {verb(self.blanked, 'was', 'were')} blanked, all those of groups "
             "of equal keys that were not within it"
         )
-        return f"{first}: {self._moved}{blanked}. In the groups that keep their values {listed(were)}.{self._truth}"
+        return f"{first}. {capital(f'{self._moved}{blanked}')}. In the groups that keep their values {listed(were)}.{self._truth}"
 
     @property
     def _moved(self) -> str:

@@ -185,7 +185,7 @@ class BlankedTable(Plain):
     def __str__(self) -> str:
         table = f"The table of {listed(self.variables)}, which was to be kept, "
         if not self.differing:
-            return f"{table}is as it was after blanking, too."
+            return f"{table}is as it was, even after blanking."
         return f"{table}differs in {number(self.differing)} of {counted(self.cells, 'cell')} after blanking."
 
 

@@ -65,7 +65,7 @@ class Suppression:
         done = f"{counted(n, 'key value')} of {counted(len(self.rows), 'record')} {verb(n, 'is', 'are')} blanked"
         if n_left:
             keys = "because of keys that must not be blanked"
-            return f"{done}. {counted(n_left, 'record')} {verb(n_left, 'shares', 'share')} key values with too few others all the same, {keys}."
+            return f"{done}. {counted(n_left, 'record')} {verb(n_left, 'shares', 'share')} key values with too few others even so, {keys}."
         done = "" if not n else f"{done}: "
         every = (
             f"{'every' if done else 'Every'} released combination of key values, blanks included, occurs at least {self.k} times."

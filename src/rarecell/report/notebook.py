@@ -24,7 +24,7 @@ from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
-from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
+from rarecell.outcome.words import about, about_times, counted, listed, number, span, verb
 from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report import charts
 from rarecell.report.first_page import first_page
@@ -310,7 +310,7 @@ def explain(result: Any) -> Explanation:
     )
     finding = (
         f"What was estimated. Of these, {about(risk.expected_population_uniques)} can be expected to be alone in the "
-        f"population, too (95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches "
+        f"population as well (95 % interval {span(risk.interval)}). An intruder who matches "
         f"every unique record would be right {about_times(risk.expected_correct_matches)}."
     )
     model = "Where that comes from. " + " ".join(model_sentences(summary, is_drawn=False))

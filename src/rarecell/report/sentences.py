@@ -155,7 +155,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "also known",
-        "Said of a column that is no key and is not swapped, but that somebody may hold in a register. Whoever knows it need only compare people with the row's own value of it.",
+        "Said of a column that is not a key and is not swapped, but that somebody may hold in a register. Whoever knows it need only compare people with the row's own value of it.",
     ),
     (
         "assignment",
@@ -183,7 +183,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "decomposable model",
         "A statement of which variables depend on which, whose graph has no cycle of four or more without a short cut; its probabilities are products and quotients of small tables.",
     ),
-    ("decoy", "A record that is not at risk and was swapped all the same, so that having moved is no sign of risk."),
+    ("decoy", "A record that is not at risk but was swapped anyway, so that having moved is no sign of risk."),
     (
         "E(1/F)",
         "The chance that a link of a record to one of the persons with its key values is right: one over their number, averaged over what that may be.",

@@ -209,7 +209,7 @@ def _missing_values(summary: RunSummary) -> Table | None:
         for meaning, risk in (
             ("a value of its own: the intruder knows who did not answer", missing.own_level),
             (
-                "compatible with every value: the intruder does not know, and the register lacks answers, too",
+                "compatible with every value: the intruder does not know, and the register also lacks answers",
                 missing.matches_anything,
             ),
             ("known to a complete register: the intruder has the true value of everybody", missing.register_complete),
@@ -525,7 +525,7 @@ _WAY_COLUMNS = (
     number_column("Relations kept", "association_kept", _share, is_optional=True),
     number_column("Means moved", "means_moved", _share, is_optional=True),
     number_column("Cramér's V moved", "relation_moved", _three, is_optional=True),
-    number_column("Correct links left", "correct_links", _one_digit, is_optional=True),
+    number_column("Correct links left", "correct_links", persons, is_optional=True),
     number_column("Highest risk", "highest", _three, is_optional=True),
 )
 
@@ -633,7 +633,7 @@ _leaks = Listing(
 
 _treatments = Listing(
     "treatments",
-    "Columns that are no keys and were treated",
+    "Columns that are not keys and were treated",
     "release.treatments",
     (
         text_column("Column", "column"),

@@ -115,8 +115,8 @@ def reliability(
     fraction = table.n_records / risk.population
     if fraction < LEAST_FRACTION * (1.0 - _ROUNDING):
         cautions.append(
-            f"The file holds {percent(fraction)} of the population; estimates were tried against known populations down to "
-            f"{percent(LEAST_FRACTION)}."
+            f"The file holds {percent(fraction)} of the population; estimates were tested on known populations, with files that hold "
+            f"{percent(LEAST_FRACTION)} or more."
         )
     is_many = risk.expected_population_uniques >= MANY_UNIQUES or fraction < SMALL_FRACTION
     if interval is not None and is_many and _is_wide(risk, interval):

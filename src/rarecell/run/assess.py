@@ -718,7 +718,7 @@ def _of_family_notes(findings: Findings) -> tuple[str, ...]:
     if findings.households is None:
         return ()
     unknown = (
-        "Nobody is taken to know who lives with whom (--households-known no), so only persons are judged. That assumes that the "
+        "Nobody is assumed to know who lives with whom (--households-known no), so only persons are judged. That assumes that the "
         "released file has neither a household number nor rows or values that put a household together again.",
     )
     said_no = findings.config.households_known == "no"

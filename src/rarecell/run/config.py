@@ -216,7 +216,7 @@ class ProtectConfig:
     )
     l_diversity: int | None = option(
         Count(2, metavar="L"),
-        "Every group of equal released keys has at least L values of each sensitive column: values are exchanged between records alike in the keys that tell most about it, and blanked in groups that lack some all the same.",
+        "Every group of equal released keys has at least L values of each sensitive column: values are exchanged between records alike in the keys that tell most about it, and blanked in groups that still have too few.",
         Group.RECORDS,
         on=PLANNING,
         default=None,
@@ -224,7 +224,7 @@ class ProtectConfig:
     t_closeness: float | None = option(
         Number(high=1.0, metavar="T"),
         "The values of a sensitive column in each group of equal released keys are at most T away from those of the file: values are "
-        "exchanged as for --l-diversity, and blanked in groups that are further away all the same.",
+        "exchanged as for --l-diversity, and blanked in groups that are still further away.",
         Group.RECORDS,
         on=PLANNING,
         default=None,

@@ -700,8 +700,8 @@ class PutTogether:
         if not self.households:
             return "Without its number no household can be put together again by values that its members share."
         beginning = (
-            f"Without the household number, {counted(self.households, 'household')} of {number(self.of)} with two or more members, "
-            f"{counted(self.persons, 'person')}, can still be put together by values that all members share and nobody else has"
+            f"Without the household number, {number(self.households)} of the {counted(self.of, 'household')} with two or more members "
+            f"({counted(self.persons, 'person')}) can still be put together by values that all members share and nobody else has"
         )
         return f"{beginning}: {listed(self.columns)}." if self.columns else f"{beginning}: those of the keys."
 

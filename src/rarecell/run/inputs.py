@@ -155,7 +155,7 @@ def refuse_crowds(data: Microdata, config: RunConfig) -> None:
         f"'{data.household}' would make {len(size):,} households of {len(codes):,} people, the largest of {size.max():,}. Numbers of households often "
         f"start anew in every area or cluster, so that it takes several columns to tell them apart: --household area,number."
         f"{hint} If these are enterprises, schools or institutions, say --cluster {data.household}: what is the same for all of their "
-        "records then stays the same, and nobody is taken to know them as a family."
+        "records then stays the same, and nobody is assumed to know them as a family."
     )
 
 

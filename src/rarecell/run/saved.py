@@ -180,7 +180,7 @@ class RecordStory:
             )
         else:
             first = (
-                f"{who}, {what}, is alone in the file with these values. It is alone in the population, too, with probability "
+                f"{who}, {what}, is alone in the file with these values. It is alone in the population as well with probability "
                 f"{self.unique_probability:.3f}; a match with it would be right with probability {self.match_probability:.3f}."
             )
         parts = [first, *self.reasons]
@@ -276,7 +276,9 @@ def _family_of(folder: str | Path, data: Microdata, record: int, stored: ReadJso
     if row < 0:
         return (f"It lives in a household of more than {LARGEST_FAMILY} members, who are not known as a family.",)
     sentence = f"Its family is the only one of its kind in the population with probability {unique:.3f}, and a match with it would be right with probability {match:.3f}."
-    unknown = " Nobody is taken to know that, as the run says (--households-known no)." if config.households_known == "no" else ""
+    unknown = (
+        " Nobody is assumed to know that, as the run says (--households-known no)." if config.households_known == "no" else ""
+    )
     return (f"{sentence}{unknown}", rows.why_alone(row))
 
 

@@ -27,7 +27,7 @@ from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import IntruderTrial, holds_everybody, try_intruders
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, SureLinks, TargetSummary
-from rarecell.outcome.words import counted, number, verb
+from rarecell.outcome.words import counted, number, people, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
 from rarecell.release.utility import weight_classes
@@ -320,8 +320,8 @@ def _planned(request: ProtectConfig, assessment: Assessment, progress: Progress,
 def _said_of_limit(fewest: float, limit: float) -> str:
     beyond = "" if fewest <= limit else " That is more than was asked for; recode a key or blank values to get below it."
     return (
-        f"Somebody who has this program and a register is surer than {SURE_ABOVE} of {number(fewest, 1)} links, and at most "
-        f"{number(limit)} were asked for.{beyond}"
+        f"Somebody who has this program and a register is surer than {SURE_ABOVE} of {people(fewest)} links. The limit is "
+        f"{number(limit)}.{beyond}"
     )
 
 

@@ -85,7 +85,7 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
     return FirstPage(
         tone=TONES[judgement.verdict] if judgement is not None else "watch",
         headline=verdict(summary).headline if judgement is None else judgement.headline,
-        rule="" if judgement is None else _rule(judgement),
+        rule="" if judgement is None else _rule(judgement, has_households=summary.risk.families is not None),
         numbers=states_table(summary),
         done=shown(_done(summary)),
         cost=() if summary.swap is None else shown(_cost(summary.swap)),
@@ -95,17 +95,17 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
     )
 
 
-def _rule(judgement: ProfileVerdict) -> str:
+def _rule(judgement: ProfileVerdict, *, has_households: bool) -> str:
     profile = judgement.limits
     title = f" ({profile.title})" if profile.title else ""
     named = f"Judged by the profile '{profile.name}'{title}."
     if judgement.is_default:
         named = f"No profile was named, so the file was judged by '{profile.name}'{title}."
-    return f"{named} Its limits: {'; '.join(limits_in_words(profile))}."
+    return f"{named} Its limits: {'; '.join(limits_in_words(profile, has_households=has_households))}."
 
 
-def limits_in_words(profile: Profile) -> Iterator[str]:
-    """What a profile allows, each limit as the end of a sentence."""
+def limits_in_words(profile: Profile, *, has_households: bool = True) -> Iterator[str]:
+    """What a profile allows, each limit as an item of a list; ``has_households`` says whether those of households matter."""
     if profile.max_record_risk is not None:
         yield f"a risk of at most {profile.max_record_risk:g} for a record"
     if profile.max_match_risk is not None:
@@ -114,7 +114,7 @@ def limits_in_words(profile: Profile) -> Iterator[str]:
         yield f"at most {number(profile.max_correct_links)} correct links"
     if profile.max_correct_links_share is not None:
         yield f"correct links for at most {percent(profile.max_correct_links_share)} of the records"
-    if profile.max_household_links_share is not None:
+    if profile.max_household_links_share is not None and has_households:
         yield f"correct links for at most {percent(profile.max_household_links_share)} of the households"
     if profile.least_k is not None:
         yield f"no fewer than {profile.least_k} records with the same key values"
@@ -125,7 +125,7 @@ def limits_in_words(profile: Profile) -> Iterator[str]:
     if profile.max_guess_gain is not None:
         yield f"at most {percent(profile.max_guess_gain)} more people whose sensitive value is guessed right"
     if profile.max_leak is not None:
-        yield f"at most {percent(profile.max_leak)} of what was concealed given away by another column"
+        yield f"no column that gives away more than {percent(profile.max_leak)} of what was concealed"
     if profile.max_change is not None:
         yield f"a change of at most {percent(profile.max_change)} in a named statistic"
     if profile.worst_light != "red":

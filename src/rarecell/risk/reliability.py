@@ -107,9 +107,9 @@ def reliability(
     against = [counted.reason] if counted is not None and counted.reason is not None else []
     if fit.is_census:
         return with_light("red" if against else "green", against)
-    against += [fit.verdict] if fit.is_refuted else []
+    against += [fit.conclusion] if fit.is_refuted else []
     against += [str(pairs) for pairs in doubles if pairs.is_suspicious]
-    cautions = [fit.verdict] if fit.is_suspicious and not fit.is_refuted else []
+    cautions = [fit.conclusion] if fit.is_suspicious and not fit.is_refuted else []
     if fit.repeats is not None and fit.repeats.is_suspicious:
         (against if fit.repeats.is_large else cautions).append(str(fit.repeats))
     fraction = table.n_records / risk.population

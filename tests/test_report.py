@@ -26,6 +26,7 @@ from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import number, percent
 from rarecell.report import render_report, report_context, write_report
+from rarecell.report.first_page import first_page
 from rarecell.report.page import TemplateCache
 from rarecell.report.sentences import GLOSSARY, NextStep, best_recode, steps
 from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records, typed, typed_records
@@ -168,6 +169,13 @@ def test_the_truth_on_the_first_screen_is_that_of_the_released_file() -> None:
     first = re.sub(r"<[^>]+>", " ", page[: page.index('id="protection"')])
     assert re.search(r"could be recognised\s+202\s+158\s+41\s", first)
     assert re.search(r"gets right\s+\d+\s+\d+\s+192\s", first)
+
+
+@pytest.mark.parametrize(("after", "is_said"), [(0.3957, False), (0.391, True)])
+def test_a_relation_that_looks_the_same_is_not_said_to_have_suffered(after: float, is_said: bool) -> None:
+    summary = protected_summary()
+    summary["swap"]["associations"] = [{"key": "age", "column": "employed", "before": 0.3963, "after": after}]
+    assert any("suffered most" in sentence for sentence in first_page(typed(summary)).cost) == is_said
 
 
 def test_every_section_of_a_protected_file_says_which_file_it_is_about() -> None:

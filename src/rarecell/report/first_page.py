@@ -309,11 +309,9 @@ def _cost(swap: SwapSummary) -> Iterator[str]:
         )
     if swap.associations:
         worst = max(swap.associations, key=lambda row: row.before - row.after)
-        if worst.before - worst.after > 0.0005:
-            yield (
-                f"The relation of {worst.key} with {worst.column} suffered most: Cramér's V was {number(worst.before, 3)} and is "
-                f"{number(worst.after, 3)}."
-            )
+        before, after = number(worst.before, 3), number(worst.after, 3)
+        if worst.before > worst.after and before != after:
+            yield f"The relation of {worst.key} with {worst.column} suffered most: Cramér's V was {before} and is {after}."
     terms = [
         (abs(term.relative_bias), analysis, term) for analysis in swap.analyses for term in analysis.terms if term.relative_bias
     ]

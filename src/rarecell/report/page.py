@@ -66,6 +66,8 @@ def report_environment(*folders: Path) -> jinja2.Environment:
     environment.filters["span"] = words.span
     environment.filters["labelled"] = labelled_page
     environment.filters["percent"] = words.percent
+    # A line does not end between a number and its percent sign.
+    environment.filters["unbroken"] = lambda text: re.sub(r"(?<=[0-9]) %", "\N{NO-BREAK SPACE}%", text)
     environment.filters["counted"] = words.counted
     environment.filters["capital"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"

@@ -77,7 +77,7 @@ def _before_release(summary: RunSummary, ways_out: list[NextStep], folder: str) 
     if not ways_out:
         steps_left.append(
             NextStep(
-                "Read what it cost, and hand the file over. Whoever is responsible signs with --signed-by",
+                "Read what it cost, sign, and hand the file over",
                 f"rarecell handover {shlex.quote(folder)}",
             )
         )

@@ -96,7 +96,7 @@ def test_a_limit_for_means_is_reached_and_protects_as_many(limit: float) -> None
     assert free.summary.swap.file.largest > 0.1
     assert change.limit == limit
     assert change.largest <= limit
-    assert f"within the {limit:.1%} of --max-change".replace("%", " %").replace("10.0", "10") in change.sentence
+    assert f"within the {100 * limit:g} % of --max-change" in change.sentence
     assert bound.summary.swap.swapped == free.summary.swap.swapped
     assert bound.summary.swap.margins_identical
 

@@ -7,12 +7,14 @@ Makes a file, runs it, and asks for each page twice, the first and the next time
 beside the time that DuckDB takes to count the records of the same file, in the same run.
 
 With ``--runs``, an app of its own makes that many runs on a small file, asked by two tabs, and prints its resident memory, open files
-and children on the way. Some workers are killed: a killed run is a failed run, and the next one is made.
+and children on the way. Most are assessments, some protections and twins. Some workers are killed: a killed run is a failed run, and the
+next one is made. At the end nothing may be left in the temporary folder or hidden in the app's.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -58,16 +60,26 @@ def seconds(work: Callable[[], Any]) -> float:
 def many_runs(n_runs: int) -> None:
     """Start an app as a user does, make runs one after the other, and print what it holds on the way."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        made_file(folder / "small.csv", 300, 4)
-        command = [sys.executable, "-m", "rarecell", "app", "--no-browser", "--folder", name]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        folder, temporary = Path(name) / "files", Path(name) / "temporary"
+        folder.mkdir()
+        temporary.mkdir()
+        draw = np.random.default_rng(0)
+        people = {"age": draw.integers(1, 9, 150), "sex": draw.choice(["f", "m"], 150), "region": draw.integers(1, 5, 150)}
+        pa.csv.write_csv(pa.table({**people, "job": draw.integers(1, 4, 150)}), folder / "small.csv")
+        command = [sys.executable, "-m", "rarecell", "app", "--no-browser", "--folder", str(folder)]
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        with (Path(name) / "said").open("w") as said:
+            server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=environment)
         try:
             assert server.stdout is not None
             _watched_runs(psutil.Process(server.pid), server.stdout.readline().strip(), n_runs)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
+        left = [path.name for path in (*temporary.iterdir(), *folder.rglob(".*"))]
+        print(
+            f"left behind: {left or 'nothing'}; tracebacks in the terminal: {(Path(name) / 'said').read_text().count('Traceback')}"
+        )
 
 
 def _watched_runs(process: psutil.Process, address: str, n_runs: int) -> None:
@@ -80,8 +92,12 @@ def _watched_runs(process: psutil.Process, address: str, n_runs: int) -> None:
     n_killed = 0
     print("runs  resident MB  open files  children  killed")
     for number in range(1, n_runs + 1):
-        form = {"file": "small.csv", "population": "30000", "run_name": f"run{number}", **roles}
-        started = tabs[0].post(base + "/assess", data=form, headers={"origin": origin})
+        page, form = "/assess", {"file": "small.csv", "population": "30000", **roles}
+        if number % 10 == 5:
+            page, form = "/protect?name=run1", {"way": "top", "top": "3"}
+        elif number % 10 == 8:
+            page, form = "/twin?file=small.csv", {"columns": list(KEYS), "least_count": "3"}
+        started = tabs[0].post(base + page, data={**form, "run_name": f"run{number}"}, headers={"origin": origin})
         assert started.status_code == 303, started.text[-2000:]
         place = started.headers["location"]
         is_killed = number % 20 == 0
@@ -95,9 +111,10 @@ def _watched_runs(process: psutil.Process, address: str, n_runs: int) -> None:
             time.sleep(0.05)
         n_killed += state == "failed"
         assert state == "done" or is_killed, (number, state)
-        for page in ("/runs", f"/run?name=run{number}", "/data"):
-            assert tabs[number % 2].get(base + page).status_code < 400 or is_killed, page
-        if number in (1, 10, 50, 100, 150, n_runs):
+        shown = "twin-run" if page.startswith("/twin") else "run"
+        for place in ("/runs", f"/{shown}?name=run{number}", "/data"):
+            assert tabs[number % 2].get(base + place).status_code < 400 or is_killed, place
+        if number in (1, 10, 20, 50, 100, 150, n_runs):
             held = process.memory_info().rss / 1e6
             print(f"{number:4}  {held:11.1f}  {process.num_fds():10}  {len(process.children()):8}  {n_killed:6}", flush=True)
 

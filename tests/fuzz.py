@@ -541,18 +541,26 @@ ODD_LEVELS = ["=1+1", "+1", "-1", "@sum", "a'b", 'a"b', "two\nlines", "x; drop t
 ODD_COLUMNS = ['a"b', "it's", "two\nlines", "x; drop table t;--", "select", "=1+1", "a,b", "größe", "<b>", "a\tb"]
 
 
-def odd_csv(rng: random.Random, folder: Path) -> tuple[Path, tuple[str, str, str]]:
-    """A well-formed file, some of whose names and levels mean something elsewhere, and the names of its first three columns."""
-    names = rng.sample(ODD_COLUMNS, 3) if rng.random() < 0.5 else ["a", "b", "s"]
-    levels = rng.sample(ODD_LEVELS, 3)
+def odd_csv(rng: random.Random, folder: Path, *, homes: bool, fits: bool) -> tuple[Path, list[str]]:
+    """A file, some of whose names and levels mean something elsewhere, and the names of its columns.
+
+    The third column is the same throughout a household, and the last one numbers these, if there are any. A file that fits has every
+    name on one line, as text files must.
+    """
+    odd = [name for name in ODD_COLUMNS if not fits or "\n" not in name]
+    names = rng.sample(odd, 5) if rng.random() < 0.5 else ["a", "b", "s", "w", "h"]
+    levels, codes = rng.sample(ODD_LEVELS, 3), [f"{rng.choice('=@-19')}{rng.randrange(3)}{rng.choice('ab')}{k}" for k in range(3)]
     path = folder / rng.choice(["case.csv", "it's.csv", "a b.csv"])
+    sizes = [rng.randint(1, 4) for _ in range(24)]
+    areas = [rng.choice(["north", "south"]) for _ in sizes]
     with path.open("w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream)
-        out.writerow([*names, "w"])
-        out.writerows(
-            [rng.randrange(4), rng.choice(levels), rng.choice(["north", "south"]), rng.randint(1, 9)] for _ in range(60)
-        )
-    return path, (names[0], names[1], names[2])
+        out.writerow(names[: 4 + homes])
+        for number, (size, area) in enumerate(zip(sizes, areas, strict=True)):
+            for _ in range(size):
+                row = [rng.randrange(4), rng.choice([*levels, *codes]), area, rng.randint(1, 9), number]
+                out.writerow(row[: 4 + homes])
+    return path, names[: 4 + homes]
 
 
 NOT_TRIED = {
@@ -600,7 +608,7 @@ def tried_options(command: Any) -> list[Any]:
     return [option for option in command.params if isinstance(option, click.Option) and not option.is_eager]
 
 
-def _places(rng: random.Random, folder: Path, data: Path, command: Any) -> list[str]:
+def _places(rng: random.Random, folder: Path, data: Path, command: Any, *, fits: bool) -> list[str]:
     """The arguments of a command that stand for themselves: a file, a run, a number of a record."""
     import click
 
@@ -609,28 +617,114 @@ def _places(rng: random.Random, folder: Path, data: Path, command: Any) -> list[
         if isinstance(argument, click.Argument):
             name = argument.name or ""
             if name in ("run", "folder", "runs"):
-                run = finished_run(folder) if rng.random() < 0.9 else folder
+                run = finished_run(folder) if fits or rng.random() < 0.8 else folder
                 words += [str(run)] * (2 if name == "runs" else 1)
             elif name in ("record", "partner"):
                 words.append(rng.choice(["1", "7", "40", "41", "0", "x"]))
             else:
-                words.append(str(rng.choice([data, data, data, data, data, folder, "nowhere.csv", ""])))
+                words.append(str(data if fits else rng.choice([data, data, data, folder, "nowhere.csv", ""])))
     return words
 
 
+NEEDS = {
+    "l_diversity": ("sensitive",),
+    "t_closeness": ("sensitive",),
+    "max_guess_gain": ("sensitive",),
+    "rake": ("weight",),
+    "made_by": ("register",),
+    "control": ("unpaired",),
+    "unlink": ("household",),
+    "household_order": ("household",),
+    "similar": ("swap_rate",),
+    "populations": ("strata",),
+    "max_sure_links": ("risk_above",),
+}
+"""Options that mean nothing without others, and those that are then given, too."""
+
+WAYS = (
+    "records",
+    "top",
+    "risk_above",
+    "cell_probability_below",
+    "max_population_uniques",
+    "max_correct_links",
+    "max_record_risk",
+)
+"""Ways of choosing records, of which one is given."""
+
+RECODINGS = (
+    "first 2 characters",
+    "first 1 character",
+    "2 groups",
+    "4 groups",
+    "ordered",
+    "edges 1 3",
+    "merge 1+2",
+    "2-year bands",
+)
+ANALYSES = ('regression="{w} ~ {a}"', 'means="{w} by {a}"', 'table="{a}, {s}"', "means=5", 'regression="__import__(1)"')
+
+
+def fitting_word(rng: random.Random, option: Any, columns: Sequence[str], places: Sequence[str]) -> str:
+    """A value that an option may well accept, by what its declaration says of its values."""
+    import click
+
+    named = dict(zip("abswh", [*columns, columns[-1]], strict=False))
+    metavar, kind = option.metavar or "", option.type
+    match option.name:
+        case "weight":
+            return named["w"]
+        case "household" | "cluster":
+            return joined_names(columns[-1:])
+        case "sensitive":
+            return joined_names(columns[2:3])
+        case "geography" | "strata":
+            return named["s"]
+        case "made_by" | "released":
+            return places[-1]
+        case "register" | "original" | "control" | "config":
+            return rng.choice(places[:-1])
+        case "analysis":
+            return "x=" + rng.choice(ANALYSES).format(**named)
+        case "recode":
+            return f"{rng.choice(columns[:2])}={rng.choice(RECODINGS)}"
+        case "populations":
+            return "north=500,south=900"
+    if isinstance(kind, click.Choice):
+        return str(rng.choice(list(kind.choices)))
+    if isinstance(kind, click.IntRange):
+        return str((kind.min or 0) + rng.choice([0, 1, 2, 5]))
+    if isinstance(kind, click.FloatRange):
+        return str(round((kind.min or 0.0) + rng.choice([0.01, 0.1, 0.3, 0.9]), 3))
+    if "=X" in metavar or option.name == "key_error":
+        return f"{rng.choice(columns[:2])}={rng.choice(['0.05', '0.5', '2'])}"
+    if "=" in metavar:
+        return f"{rng.choice(columns)}={rng.choice(TEXTS)}"
+    if metavar in ("A,B", "COL"):
+        return joined_names(rng.sample(list(columns), rng.choice([1, 2])))
+    return rng.choice([*TEXTS, *places])
+
+
 def fuzz_command(rng: random.Random, folder: Path) -> str:
-    """Any command with any of its options; what it was given is as before, and what it refuses leaves nothing."""
+    """Any command with any of its options; what it was given is as before, and what it refuses leaves nothing.
+
+    In half of the cases everything that is given may fit, so that commands do their work; in the others anything may be odd.
+    """
     import click
     from click.testing import CliRunner
 
     from rarecell.cli.commands import main
 
-    data, (a, b, s) = odd_csv(rng, folder)
-    other = folder / "other.csv"
+    fits = rng.random() < 0.5
+    data, columns = odd_csv(rng, folder, homes=rng.random() < 0.3, fits=fits)
+    a, b, s = columns[:3]
+    other, register = folder / "other.csv", folder / "register.csv"
     other.write_bytes(data.read_bytes())
-    name = rng.choice([*tried_commands(), "assess", "protect"])
+    register.write_bytes(data.read_bytes() + data.read_bytes().partition(b"\n")[2])
+    often = ["protect"] * 6 + ["synthesise"] * 3 + ["assess", "assess", "attack", "attack", "plan"]
+    name = rng.choice([*tried_commands(), *(often if fits else ["assess", "protect"])])
     command = tried_commands()[name]
-    arguments = [name, *_places(rng, folder, data, command)]
+    arguments = [name, *_places(rng, folder, data, command, fits=fits)]
     options = {option.name: option for option in tried_options(command)}
 
     def given(option: str, *words: str) -> None:
@@ -638,23 +732,43 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
             arguments.extend([options[option].opts[0], *words])
             del options[option]
 
-    if rng.random() < 0.85:
+    drawn = rng.sample(sorted(options), min(len(options), rng.choice([1, 2, 3] if fits else [0, 1, 1, 2, 3])))
+    if fits:
+        drawn = list(dict.fromkeys([*drawn, *(need for option in drawn for need in NEEDS.get(option, ()) if need in options)]))
+    if fits or rng.random() < 0.8:
         given("keys", joined_names((a, b)))
-        given("columns", joined_names((a, b, s)))
+        given("columns", joined_names(columns[:4]))
         given("original", str(other))
         given("record", rng.choice(["1", "17"]))
         given("template", "report")
-        given("population", "1000")
+        if name == "attack" and (rng.random() < 0.5 or "made_by" in drawn):
+            given("register", str(register))
+            options.pop("population" if fits else "", None)
+            if rng.random() < 0.5:
+                finished_run(folder)
+                given("made_by", str(folder / "run"))
+        elif not fits or not {"populations", "weight"} & set(drawn):
+            given("population", "1000")
+        if name == "synthesise" and rng.random() < 0.8:
+            given("no_measure")
     if name == "protect":
-        given(*rng.choice([("top", "3"), ("risk_above", "0.2"), ("max_record_risk", "0.3"), ("formal", "rate=0.1")]))
-    for option in rng.sample(sorted(options), min(len(options), rng.choice([0, 1, 1, 2, 3]))):
+        ways = [("top", "3"), ("risk_above", "0.2"), ("max_record_risk", "0.3"), ("k", "2"), ("formal", "rate=0.1")]
+        given(*rng.choice(ways if "swap_rate" not in drawn else [("swap_rate", "0.2")]))
+        for other_way in WAYS if fits else ():
+            options.pop(other_way, None)
+    places = [str(data), str(register), str(folder / "run")]
+    if len(columns) == 5 and rng.random() < 0.8:
+        given("household", joined_names(columns[-1:]))
+    for option in (option for option in drawn if option in options):
         if options[option].is_flag:
             arguments.append(options[option].opts[0])
-        elif isinstance(options[option].type, click.Choice) and rng.random() < 0.8:
-            arguments += [options[option].opts[0], rng.choice(list(options[option].type.choices))]
+        elif fits:
+            arguments += [options[option].opts[0], fitting_word(rng, options[option], columns, places)]
         else:
-            arguments += [options[option].opts[0], rng.choice([*TEXTS, a, b, s, joined_names((a, s)), str(data), str(other)])]
-    is_dry = "dry_run" in options and rng.random() < 0.8
+            arguments += [options[option].opts[0], rng.choice([*TEXTS, a, b, s, joined_names((a, s)), *places])]
+    if "out" in options and "out" not in drawn and rng.random() < 0.3:
+        arguments += ["--out", str(folder / "results")]
+    is_dry = "dry_run" in options and rng.random() < (0.2 if fits else 0.8)
     before = {path: path.read_bytes() for path in (data, other)}
     there = _tree(folder)
     done = CliRunner().invoke(main, [*arguments, *(["--dry-run"] if is_dry else [])])
@@ -665,6 +779,8 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
             raise WrongCount(f"{path.name} was changed by: {arguments}")
     if done.exit_code in (1, 2) and (left := _tree(folder) - there):
         raise LeftBehind(f"{sorted(left)} by: {arguments}")
+    if "Traceback" in done.output:
+        raise RuntimeError(done.output)
     if done.exit_code == 1:
         raise RarecellError(done.output.strip().removeprefix("rarecell: "))
     return "refused" if done.exit_code == 2 else "read"
@@ -707,7 +823,25 @@ TEXTS += [
     "9" * 400,
     "9" * 30,
 ]
-TEXTS += ["-1", "0.2", "9" * 300 + "GB", "x" * 300, "a=3 groups", "../..", "\udcff", "a\0b", "a\nb", "1", "2", "public", "out"]
+TEXTS += [
+    "-1",
+    "0.2",
+    "9" * 300 + "GB",
+    "x" * 300,
+    "a=3 groups",
+    "b=first 3 characters",
+    "b=first 0 characters",
+    "a=first 2 characters",
+    "b=4 groups",
+    "../..",
+    "\udcff",
+    "a\0b",
+    "a\nb",
+    "1",
+    "2",
+    "public",
+    "out",
+]
 TEXTS += [
     "w=top 99 %",
     "w=noise 5 %",
@@ -766,6 +900,17 @@ def random_people(rng: random.Random) -> pa.Table:
     return pa.table({**columns, **others})
 
 
+def with_roles(people: pa.Table, rng: random.Random) -> pa.Table:
+    """The same people with an illness, a survey weight that depends on the area, and a code."""
+    n = people.num_rows
+    weight = [
+        round(10.0 + 7.0 * len(area) + 3.0 * (sex == "f"), 2)
+        for area, sex in zip(people["area"].to_pylist(), people["sex"].to_pylist(), strict=True)
+    ]
+    illness = [rng.choice(["=flu", "flu'", "none", "none", "@cold"]) for _ in range(n)]
+    return people.append_column("ill", pa.array(illness)).append_column("w", pa.array(weight))
+
+
 def counted_rows(table: pa.Table, names: Sequence[str]) -> Counter[tuple[Any, ...]]:
     return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))
 
@@ -799,8 +944,23 @@ def fuzz_protect(rng: random.Random, folder: Path) -> str:
         options["treat"] = {"pay": rng.choice(["round 10", "top 95 %", "drop"])}
     if rng.random() < 0.2:
         options["decoys"] = 0.5
-    if rng.random() < 0.2:
-        options["recode"] = {"age": rng.choice(["bands of 10", "3 groups"])}
+    if rng.random() < 0.3:
+        options["recode"] = {rng.choice(["age", "job"]): rng.choice(["bands of 10", "3 groups", "4 groups", "first 1 character"])}
+    if rng.random() < 0.15 and len(keys) > 2:
+        options["leave_out"] = [rng.choice(keys)]
+    if rng.random() < 0.2 and "household" not in options:
+        options["cluster"] = ["house"]
+    if rng.random() < 0.4:
+        people = with_roles(people, rng)
+        options["accept_leak"] = [*options["accept_leak"], "w"]
+        if rng.random() < 0.5:
+            options |= {"weight": "w", "population": None}
+            options |= {"rake": True} if rng.random() < 0.6 else {}
+        if rng.random() < 0.6:
+            options["sensitive"] = ["ill"]
+            options |= rng.choice(
+                [{"l_diversity": 2}, {"l_diversity": 3, "t_closeness": 0.6}, {"t_closeness": 0.4}, {"max_guess_gain": 0.1}]
+            )
     given: Any = people
     if rng.random() < 0.3:
         given = folder / "people.parquet"
@@ -813,10 +973,32 @@ def fuzz_protect(rng: random.Random, folder: Path) -> str:
 
 
 def _check_protection(before: pa.Table, after: pa.Table, options: dict[str, Any], done: Any) -> None:
-    keys, recoded = options["keys"], set(options.get("recode", {}))
+    recoded, left_out = set(options.get("recode", {})), set(options.get("leave_out", ()))
+    if left_out & set(after.column_names):
+        raise WrongCount(f"{left_out} were to be left out: {options}")
+    options = {
+        **options,
+        "keys": [key for key in options["keys"] if key not in left_out],
+        "never_swap": [key for key in options.get("never_swap", ()) if key not in left_out],
+        "keep": [names for names in options.get("keep", ()) if not left_out & set(names)],
+    }
+    keys = options["keys"]
     blanked = set() if done.suppression is None else set(done.suppression.blanked)
-    travelled = set(done.summary.swap.carried)
+    travelled = {*done.summary.swap.carried, *done.release.exchanged, *done.release.hidden}
+    if options.get("rake"):
+        travelled.add(options["weight"])
     stay = [name for name in before.column_names if name not in {*keys, *travelled} and name not in options.get("treat", {})]
+    _check_sensitive(before, after, options, done)
+    for column in options.get("cluster", ()):
+        members: dict[Any, set[int]] = {}
+        for row, number in enumerate(before[column].to_pylist()):
+            members.setdefault(number, set()).add(row)
+        for key in (key for key in keys if key not in recoded | blanked):
+            was, now = before[key].to_pylist(), after[key].to_pylist()
+            if all(len({was[row] for row in rows}) == 1 for rows in members.values()) and not all(
+                len({now[row] for row in rows}) == 1 for rows in members.values()
+            ):
+                raise WrongCount(f"{key} is no longer the same in every {column}: {options}")
     stay += [key for key in options.get("never_swap", ()) if key not in recoded and key not in options.get("blank", ())]
     for name in stay:
         if (
@@ -865,6 +1047,34 @@ def _check_protection(before: pa.Table, after: pa.Table, options: dict[str, Any]
         raise WrongCount(f"a risk is no probability: {options}")
 
 
+def _check_sensitive(before: pa.Table, after: pa.Table, options: dict[str, Any], done: Any) -> None:
+    """Values of a sensitive column are those of the records that the list names, or blank, and as diverse as was asked for."""
+    for name in options.get("sensitive", ()):
+        was, now = before[name].to_pylist(), [value or None for value in after[name].to_pylist()]
+        wanted = list(was)
+        receivers, sources = done.release.exchanged.get(name, ([], []))
+        for receiver, source in zip(map(int, receivers), map(int, sources), strict=True):
+            wanted[receiver] = was[source]
+        for row in map(int, done.release.hidden.get(name, [])):
+            wanted[row] = None
+        if name not in done.summary.swap.carried and now != wanted:
+            raise WrongCount(f"{name} is not as the list of exchanges says: {options}")
+        if Counter(value for value in wanted if value is not None) - Counter(was):
+            raise WrongCount(f"{name} has values that it had not: {options}")
+        if "out" in options and len(receivers):
+            listed = pq.read_table(Path(options["out"]) / "exchanged.parquet").to_pydict()
+            if (listed["record"], listed["partner"]) != (list(map(int, receivers)), list(map(int, sources))):
+                raise WrongCount(f"exchanged.parquet is not what was exchanged: {options}")
+        for target in done.summary.swap.attribute_targets:
+            groups: dict[Any, set[Any]] = {}
+            released = zip(*(after[key].to_pylist() for key in options["keys"]), strict=True)
+            for cell, value in zip(released, now, strict=True):
+                if value is not None and None not in cell:
+                    groups.setdefault(cell, set()).add(value)
+            if target.met and any(len(values) < (target.l_diversity or 1) for values in groups.values()):
+                raise WrongCount(f"a group has fewer than {target.l_diversity} values of {name}: {options}")
+
+
 def fuzz_twin(rng: random.Random, folder: Path) -> str:
     """A synthetic twin has the tables that it names, in every cell, and the same values in every column."""
     import rarecell as rc
@@ -872,6 +1082,17 @@ def fuzz_twin(rng: random.Random, folder: Path) -> str:
     people = random_people(rng)
     columns = rng.sample(["age", "sex", "job", "area", "pay"], rng.randint(2, 5))
     options: dict[str, Any] = {"columns": columns, "seed": rng.randrange(99), "measure": rng.random() < 0.2}
+    options |= {"household": "house"} if rng.random() < 0.4 else {}
+    if rng.random() < 0.3:
+        numeric = rng.choice([name for name in columns if name in ("age", "pay")] or columns)
+        how = rng.choice(
+            [
+                {"means": f"{numeric} by {columns[0]}"},
+                {"table": ", ".join(columns[:2])},
+                {"regression": f"{numeric} ~ {columns[0]}"},
+            ]
+        )
+        options["analysis"] = {"=x": how}
     options |= rng.choice([{}, {}, {"epsilon": rng.choice([0.0, 1.0, 9.0])}]) | rng.choice(
         [{}, {"least_count": rng.choice([2, 5, 1000])}]
     )
@@ -886,8 +1107,13 @@ def fuzz_twin(rng: random.Random, folder: Path) -> str:
     banded = {column.name for column in done.summary.columns if column.values == "smoothed"}
     for number in range(options.get("files", 1)):
         twin = pa.table(done.columns(number))
-        if twin.num_rows != people.num_rows or twin.column_names != columns:
+        if twin.num_rows != people.num_rows or twin.column_names != ([*(["house"] if "household" in options else []), *columns]):
             raise WrongCount(f"the twin has other records or columns: {options}")
+        if "household" in options:
+            sizes = [Counter(Counter(table["house"].to_pylist()).values()) for table in (people, twin)]
+            areas = counted_rows(twin, ["house", "area"]) if "area" in columns else {}
+            if sizes[0] != sizes[1] or ("area" in columns and len(areas) != sum(sizes[0].values())):
+                raise WrongCount(f"households of the twin have other sizes or several areas: {options}")
         kept = [table.variables for table in done.summary.tables if set(table.variables) <= set(columns)]
         in_bands = {column.name for column in done.summary.columns if column.values != "levels"}
         for names in [
@@ -1016,16 +1242,25 @@ def fuzz_kill(rng: random.Random, folder: Path) -> str:
         "resolution": "full",
         "overwrite": has_old,
     }
+    choices: list[dict[str, Any]] = [
+        {},
+        {"rake": True, "weight": "w", "population": None},
+        {"sensitive": ["s"], "keys": ["a", "b"], "l_diversity": 2, "recode": {"b": "first 1 character"}},
+        {"leave_out": ["s"], "recode": {"a": "2 groups"}},
+        {"cluster": ["s"], "keys": ["a", "b"]},
+    ]
+    more = rng.choice(choices)
+    of_twin: dict[str, Any] = rng.choice([{}, {"household": "w", "analysis": {"x": {"table": "a, b"}}}, {"files": 2}])
 
     def run() -> None:
         if act == "assess":
             rc.assess(people, out=out, **options)
         elif act == "protect":
-            rc.protect(people, out=out, top=3, **options)
+            rc.protect(people, out=out, top=3, **{**options, **more})
         elif act == "handover":
             handover(out, reason="a test", accept=["a", "b", "s", "w"])
         else:
-            rc.synthesise(people, columns=["a", "b", "s"], measure=False, out=out, overwrite=has_old, seed=1)
+            rc.synthesise(people, columns=["a", "b", "s"], measure=False, out=out, overwrite=has_old, seed=1, **of_twin)
 
     before = _held(out)
     if not _killed_at(rng.randrange(1, 60), run):
@@ -1261,6 +1496,8 @@ def outcome_of(kind: str, rng: random.Random, place: Path) -> tuple[str, str]:
     tempfile.tempdir = str(temporary)
     try:
         outcome, words = _ended(kind, rng, folder)
+        if outcome in ENDED_WELL and kind in WRITING and (fault := fault_in_results(folder)):
+            outcome, words = "wrong count", fault
         if outcome in ENDED_WELL and any(temporary.iterdir()):
             gc.collect()
             # A session of Spark keeps an empty folder until the process ends.
@@ -1276,6 +1513,26 @@ def outcome_of(kind: str, rng: random.Random, place: Path) -> tuple[str, str]:
         tempfile.tempdir = temporary_before
         for path in place.iterdir():
             remove(path)
+
+
+WRITING = ("command", "protect", "twin", "outside", "kill")
+"""Kinds of cases whose results are looked at: whom the files are for, and what a spreadsheet would do with those for people."""
+
+
+def fault_in_results(folder: Path) -> str:
+    """What is wrong with the files of the runs in a folder: one that others may read, or a text for people that holds a formula."""
+    from rarecell.outcome.words import is_formula
+
+    for record in folder.rglob("run.json"):
+        for path in (record.parent, *record.parent.rglob("*")):
+            if path.stat().st_mode & 0o077:
+                return f"{path.name} can be read by others"
+            if path.suffix == ".csv" and not path.name.startswith(("protected", "twin", "data")):
+                with path.open(encoding="utf-8", newline="") as stream:
+                    for row in csv.reader(stream):
+                        if formulas := [cell for cell in row if is_formula(cell)]:
+                            return f"{path.name} holds the formula {formulas[0]!r}"
+    return ""
 
 
 def _ended(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:

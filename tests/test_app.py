@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -477,6 +478,58 @@ def test_a_worker_that_is_killed_is_a_failed_run(folder: Path) -> None:
     while job.state == "running" and time.monotonic() < until:
         time.sleep(0.05)
     assert job.state == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped by signals")
+@pytest.mark.parametrize("moment", ["unfinished", "complete"])
+def test_what_a_killed_worker_leaves_is_put_in_order_at_once(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """An office leaves the app open for weeks, so nobody waits for its next start."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    # A worker that stops at its own word while it writes, or when its files are complete and not yet in place.
+    script = (
+        "import os, sys, time\n"
+        "from rarecell.run import files, publishing\n"
+        f"place, name = {{'unfinished': (files, 'write_report'), 'complete': (publishing, '_install')}}[{moment!r}]\n"
+        "def wait(*given, **more):\n"
+        "    from rarecell.machine.disk import private_folder\n"
+        "    (private_folder(wait) / 'records.parquet').write_text('secret')\n"
+        "    open(os.path.join(os.environ['TMPDIR'], 'waits'), 'w').close(); time.sleep(300)\n"
+        "setattr(place, name, wait)\n"
+        "from rarecell.app.worker import main\n"
+        "main()\n"
+    )
+    monkeypatch.setattr(
+        "rarecell.app.jobs._new_worker",
+        lambda *_: subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        ),
+    )
+    before = sorted(path.name for path in folder.iterdir())
+    jobs = Jobs(folder)
+    config = RunConfig(input=str(folder / "people.csv"), keys=("age", "sex"), population=100_000, model="single")
+    job = jobs.start("assess", config.to_toml(), folder / "out", title="t", back="/data")
+    until = time.monotonic() + 300
+    while not (temporary / "waits").exists() and job.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    (temporary / "waits").unlink()
+    assert [path.name[:16] for path in (folder / "out").iterdir() if path.is_dir()] == [f".rarecell-{moment}"[:16]]
+    job.process.kill()
+    while job.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not list(temporary.iterdir())
+    if moment == "complete":
+        assert job.state == "done"
+        assert (folder / "out" / "run.json").exists()
+        assert not [path for path in (folder / "out").iterdir() if path.name.startswith(".")]
+    else:
+        assert job.state == "failed"
+        assert "killed" in job.message
+        assert sorted(path.name for path in folder.iterdir()) == before
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rarecell.app.folder import is_run
 from rarecell.errors import BadInput
 from rarecell.machine.disk import remove_stale_folders
 from rarecell.outcome.planned import Trial
@@ -52,6 +53,11 @@ USUAL_SHARES = {
 
 PROTECT_ONLY = {Stage.PLAN, Stage.MARGINS, Stage.COST, Stage.PROTECTED_FILE}
 _CANCELLED = "The run was cancelled. Nothing was written, and the input is untouched."
+_KILLED = (
+    "The run was killed, perhaps because memory ran short. Nothing was written, and the input is untouched. Run it again, or run it in "
+    "the terminal with --memory."
+)
+_NO_RESULT = "The run ended without a result. The terminal that the app was started from says more."
 _SECONDS_TO_END = 5.0
 """Seconds that a cancelled run has to stop by itself."""
 
@@ -218,14 +224,16 @@ class Jobs:
         for line in job.process.stdout:
             with contextlib.suppress(ValueError):
                 self._hear(job, json.loads(line))
-        job.process.wait()
+        code = job.process.wait()
         _close_pipes(job.process)
         with self._lock:
             self._prepare()
-        if job.state == "running" and job.is_cancelled:
+        if job.state == "running" and _is_whole_after_kill(job):
+            self._end(job, "done", "")
+        elif job.state == "running" and job.is_cancelled:
             self._end(job, "cancelled", _CANCELLED)
         elif job.state == "running":
-            self._end(job, "failed", "The run ended without a result. The terminal that the app was started from says more.")
+            self._end(job, "failed", _KILLED if code < 0 else _NO_RESULT)
 
     def _hear(self, job: Job, event: ReadJson) -> None:
         kind = event.get("event")
@@ -262,8 +270,8 @@ class Jobs:
         except subprocess.TimeoutExpired:
             job.process.kill()
             job.process.wait()
-            sweep(job.out)
-            remove_stale_folders(Path(tempfile.gettempdir()))
+            if _is_whole_after_kill(job):
+                self._end(job, "done", "")
         self._end(job, "cancelled", _CANCELLED)
 
     def end_early(self, job: Job) -> None:
@@ -286,6 +294,13 @@ class Jobs:
             _close_pipes(waiting)
         if self.running is not None:
             self.cancel(self.running)
+
+
+def _is_whole_after_kill(job: Job) -> bool:
+    """Remove what a killed run left, or finish moving its files if they were complete; whether there is a result."""
+    sweep(job.out)
+    remove_stale_folders(Path(tempfile.gettempdir()))
+    return is_run(job.out)
 
 
 def _close_pipes(process: subprocess.Popen[str]) -> None:

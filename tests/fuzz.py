@@ -1530,7 +1530,8 @@ def fault_in_results(folder: Path) -> str:
             if path.suffix == ".csv" and not path.name.startswith(("protected", "twin", "data")):
                 with path.open(encoding="utf-8", newline="") as stream:
                     for row in csv.reader(stream):
-                        if formulas := [cell for cell in row if is_formula(cell)]:
+                        # Some spreadsheets split at semicolons and tabs, whatever is quoted.
+                        if formulas := [cell for cell in row if any(map(is_formula, [cell, *re.split(r"[;\t\n]", cell)[1:]]))]:
                             return f"{path.name} holds the formula {formulas[0]!r}"
     return ""
 

@@ -236,7 +236,18 @@ def test_what_a_spreadsheet_would_run_is_quoted_in_documents_and_told_of_the_dat
 )  # fmt: skip
 def test_a_number_is_no_formula(text: str, runs: bool) -> None:
     assert is_formula(text) == runs
-    assert harmless(text) == ("'" + text if runs else text)
+    # A tab begins a cell of its own.
+    assert harmless(text) == ("'" + text.replace("\t=", "\t'=") if runs else text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a;=1+1", "a;'=1+1"), ("1;-2", "1;-2"), ("two\n@x;+y", "two\n'@x;'+y"), ("a\t-b", "a\t'-b"), ("a; =1", "a; =1"),
+     ("=a;=b", "'=a;'=b"), ("a,=b", "a,=b")],
+)  # fmt: skip
+def test_no_formula_begins_where_another_spreadsheet_begins_a_cell(text: str, shown: str) -> None:
+    """Where the decimal mark is a comma, spreadsheets split at semicolons and line ends, and heed no quotes inside a cell."""
+    assert harmless(text) == shown
 
 
 @pytest.mark.parametrize("option", ["--reason", "--signed-by"])

@@ -195,6 +195,8 @@ def first_of(names: Sequence[str], most: int = MOST_LISTED) -> str:
 
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")
 _PLAIN_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?", re.IGNORECASE)
+_FURTHER_CELL = re.compile(r"(?<=[;\t\n])[^;\t\n]+")
+"""Where a spreadsheet that splits lines at semicolons or tabs, and not at commas, begins a cell inside of a quoted one."""
 
 
 def is_formula(text: str) -> bool:
@@ -210,6 +212,7 @@ def harmless(value: Any) -> Any:
         return value
     # A lone carriage return would end the line.
     value = value.replace("\r\n", "\n").replace("\r", "\n")
+    value = _FURTHER_CELL.sub(lambda cell: f"'{cell[0]}" if is_formula(cell[0]) else cell[0], value)
     return f"'{value}" if is_formula(value) else value
 
 

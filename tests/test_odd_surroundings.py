@@ -152,12 +152,18 @@ def test_locale_time_zone_and_number_of_cores_change_nothing(tmp_path: Path) -> 
         rng.integers(0, 6, 200),
         strict=True,
     )
-    lines = [f"{town},{age},2024-03-31 0{hour}:30:00" for town, age, hour in rows]
-    path.write_text("İl,age,when\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    lines = [
+        f"{town},{age},2024-03-31 0{hour}:30:00,{'iI'[age % 2]},{1.5 + len(town)},{row // 2}"
+        for row, (town, age, hour) in enumerate(rows)
+    ]
+    path.write_text("İl,age,when,ağrı,ağırlık,ev\n" + "\n".join(lines) + "\n", encoding="utf-8")
     script = (
         "import locale, os, sys\nsys.argv[2] and locale.setlocale(locale.LC_ALL, sys.argv[2])\n"
         "sys.argv[3] and os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\nimport rarecell as rc\n"
-        "rc.protect(sys.argv[1], keys=['İl', 'age', 'when'], population=9000, top=5, seed=4, out=sys.argv[4])\n"
+        "options = dict(seed=4, accept_leak=['ev', 'ağırlık'], out=sys.argv[4] + '/protected')\n"
+        "rc.protect(sys.argv[1], keys=['İl', 'age', 'when'], weight='ağırlık', rake=True, top=5, sensitive=['ağrı'], l_diversity=2, "
+        "recode={'İl': 'first 2 characters', 'age': '4 groups'}, cluster=['ev'], **options)\n"
+        "rc.synthesise(sys.argv[1], columns=['İl', 'age'], household='ev', seed=4, measure=False, out=sys.argv[4] + '/twin')\n"
     )
     places = {
         "as-it-is": ("", "", "UTC"),
@@ -173,5 +179,5 @@ def test_locale_time_zone_and_number_of_cores_change_nothing(tmp_path: Path) -> 
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     for name in ("elsewhere", "here"):
-        for file in ("protected.csv", "risk.parquet", "model.json"):
+        for file in (*(f"protected/{name}" for name in ("protected.csv", "risk.parquet", "recoding.csv")), "twin/twin.csv"):
             assert (tmp_path / name / file).read_bytes() == (tmp_path / "as-it-is" / file).read_bytes(), (name, file)

@@ -1114,7 +1114,8 @@ def fuzz_twin(rng: random.Random, folder: Path) -> str:
             areas = counted_rows(twin, ["house", "area"]) if "area" in columns else {}
             if sizes[0] != sizes[1] or ("area" in columns and len(areas) != sum(sizes[0].values())):
                 raise WrongCount(f"households of the twin have other sizes or several areas: {options}")
-        kept = [table.variables for table in done.summary.tables if set(table.variables) <= set(columns)]
+        tables = [table for table in done.summary.tables if set(table.variables) <= set(columns)]
+        kept = [table.variables for table in tables if not table.rows]
         in_bands = {column.name for column in done.summary.columns if column.values != "levels"}
         for names in [
             *([name] for name in columns if name not in banded),
@@ -1122,7 +1123,21 @@ def fuzz_twin(rng: random.Random, folder: Path) -> str:
         ]:
             if counted_rows(people, names) != counted_rows(twin, names):
                 raise WrongCount(f"the table of {names} differs: {options}")
+        for table in tables:
+            # Households of each size are drawn from each other.
+            size = re.fullmatch(r"households of (\d+)", table.rows)
+            if size and not in_bands & set(table.variables):
+                was, now = (_of_size(whole, int(size[1])) for whole in (people, twin))
+                if counted_rows(was, table.variables) != counted_rows(now, table.variables):
+                    raise WrongCount(f"the table of {table.variables} in {table.rows} differs: {options}")
     return "counted"
+
+
+def _of_size(people: pa.Table, size: int) -> pa.Table:
+    """The persons who live in households of a size."""
+    numbers = people["house"].to_pylist()
+    members = Counter(numbers)
+    return people.filter(pa.array([members[number] == size for number in numbers]))
 
 
 def fuzz_marks(rng: random.Random, folder: Path) -> str:

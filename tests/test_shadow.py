@@ -382,3 +382,24 @@ def test_few_links_are_sure_where_that_is_asked_for() -> None:
     assert asked.summary.swap.margins_identical  # type: ignore[union-attr]
     with pytest.raises(rc.RarecellError, match="max_sure_links"):
         rc.protect(sample, keys=keys, population=277_677, swap_rate=0.1, geography="sex", max_sure_links=0.0)
+
+
+def test_a_damaged_run_beside_a_released_file_does_not_stop_an_attack(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    people = pa.table({"a": rng.integers(0, 4, 300), "b": rng.integers(0, 3, 300)})
+    sample = people.slice(0, 60)
+    (tmp_path / "run").mkdir()
+    pq.write_table(sample, tmp_path / "run" / "protected.parquet")
+    asked = {"original": sample, "keys": ["a", "b"], "register": people}
+    for content in ("keys = [", 'keys = ["a", "b"]\nmemory = "1KB"\n', 'input = "x.csv"\nkeys = ["a"]\nspark_table = "t"\n'):
+        (tmp_path / "run" / "run.toml").write_text(content)
+        done = rc.attack(tmp_path / "run" / "protected.parquet", **asked)
+        assert "There were no trial runs" in done.summary.sentence
+        with pytest.raises(rc.RarecellError):
+            rc.attack(tmp_path / "run" / "protected.parquet", made_by=tmp_path / "run", **asked)
+    # Trial runs take samples of the register, wherever the records of the run came from.
+    options = 'keys = ["a", "b"]\npopulation = 300\nmodel = "single"\nresolution = "full"\n'
+    for source in ('spark_table = "t"\n', 'sql = "select 1"\n'):
+        (tmp_path / "run" / "run.toml").write_text(f'input = ""\n{source}{options}[protect]\ntop = 3\n')
+        done = rc.attack(tmp_path / "run" / "protected.parquet", **asked)
+        assert "There were no trial runs" not in done.summary.sentence, done.summary.sentence

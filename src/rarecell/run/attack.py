@@ -237,7 +237,13 @@ def _taught(
         if made_by is not None:
             raise BadInput(f"{made_by} has no run.toml, so it is not the folder of a run.")
         return None, ""
-    config = RunConfig.read(folder / "run.toml")
+    try:
+        config = RunConfig.read(folder / "run.toml")
+    except RarecellError as error:
+        if made_by is not None:
+            raise
+        # Nobody asked for this file, which merely lies beside the released one.
+        return None, f"There were no trial runs with the options of {folder}: {error}"
     why = ""
     if config.protect is None:
         why = "it protected nothing"
@@ -270,7 +276,7 @@ def _on_trial(config: RunConfig, trial: int) -> RunConfig:
     """The options of a run on a sample of somebody else, with another seed."""
     assert config.protect is not None
     seeded = replace(config.protect, swap_seed=None, released=None)
-    return replace(config, input=FRAME, id=None, seed=config.seed + 1 + trial, protect=seeded)
+    return replace(config, input=FRAME, sql=None, spark_table=None, id=None, seed=config.seed + 1 + trial, protect=seeded)
 
 
 def _with_beyond(

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.also_known import MOST_CLAIMS, links_beyond, tried_beyond, widened
 from rarecell.intruder.consistency import area_under_curve, consistency, strangeness
 from rarecell.intruder.register import Register
 from rarecell.release.release import Release
+from rarecell.run.config import ProtectConfig, RunConfig
+from tests.large_file import LargeFile
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 
@@ -110,6 +116,28 @@ def test_named_columns_enter_the_verdict() -> None:
     refused = [reason for reason in named.release.profile.reasons if reason.limit == links and reason.is_refusal]
     assert len(refused) == 1
     assert "'relationship'" in refused[0].sentence
+
+
+def test_every_engine_tries_further_columns_alike(tmp_path: Path) -> None:
+    """Levels in any order, and values that occur only in records that are dropped, change no number."""
+    rng, sample = np.random.default_rng(1), datasets.census_sample().slice(0, 3_000).select([*KEYS, "employed"])
+    n, is_dropped = sample.num_rows, rng.random(sample.num_rows) < 0.02
+    sample = sample.set_column(KEYS.index("marital"), "marital", pa.array(sample["marital"].to_numpy(), mask=is_dropped))
+    size = pa.DictionaryArray.from_arrays(pa.array(rng.integers(0, 3, n).astype(np.int32)), pa.array(["small", "large", "none"]))
+    wave = np.where(is_dropped, "early", np.where(rng.random(n) < 0.3, "late", "usual"))
+    beside = {"size": size, "wave": pa.array(wave), "flag": pa.array(np.where(is_dropped, "a", "b"))}
+    for name, values in {**beside, "person": pa.array([f"p{number}" for number in rng.permutation(n)])}.items():
+        sample = sample.append_column(name, values)
+    pq.write_table(sample, tmp_path / "people.parquet")
+    config = RunConfig(
+        input="", keys=tuple(KEYS), population=85_000, id="person", missing="drop", protect=ProtectConfig(risk_above=0.2)
+    )
+    in_memory, counted = (
+        rc.protect(config, frame=frame).summary.swap.beyond
+        for frame in (sample, LargeFile(tmp_path / "people.parquet", settings=EngineSettings()))
+    )
+    assert {name for one in in_memory for name in one.columns} == {"employed", "size", "wave"}
+    assert in_memory == counted
 
 
 def test_columns_that_cannot_be_known_beside_the_keys_are_refused() -> None:

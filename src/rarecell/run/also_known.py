@@ -264,6 +264,23 @@ def trial_of_columns(
     )
 
 
+def _observed(column: CodedColumn | CrossedColumn, of_keys: ContingencyTable) -> CodedColumn | CrossedColumn:
+    """The column with the values of the records in the table: one that occurs only where a key is missing is no level if those are dropped.
+
+    An engine that counts the table never sees such a value, and the number of levels enters the model.
+    """
+    if isinstance(column, CrossedColumn) or of_keys.record_cell is None:
+        return column
+    codes = np.asarray(column.codes)
+    is_observed = np.zeros(len(column.levels), dtype=bool)
+    is_observed[codes[of_keys.cell_of_record >= 0]] = True
+    if is_observed.all():
+        return column
+    # Dropped records have no cell, so any code will do for them.
+    new_code = np.maximum(np.cumsum(is_observed, dtype=np.int32) - 1, 0)
+    return CodedColumn(new_code[codes], tuple(level for level, kept in zip(column.levels, is_observed, strict=True) if kept))
+
+
 def with_beyond(
     swap: SwapSummary,
     assessment: Assessment,
@@ -277,10 +294,11 @@ def with_beyond(
     if nearest is None:
         return swap
     travelling = {carried.column for carried in release.travel.carried}
+    released = {name: _observed(column, release.before) for name, column in columns.items() if name not in treated.dropped}
     beside = Beside(
         assessment.data,
         release,
-        {name: column for name, column in columns.items() if name not in treated.dropped},
+        {name: column for name, column in released.items() if len(column.levels) > 1},
         assessment.config,
         assessment.roles.people,
         frozenset({*travelling, *treated.values, *treated.recodes, *release.hidden, *release.exchanged}),

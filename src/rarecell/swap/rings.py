@@ -110,7 +110,8 @@ def merged(
         For each of these, the distance and the cost to the receiver of giving each of the four, record and partner of the first pair and
         of the second, what each other holds; an infinite cost if that is not allowed.
     """
-    rings = Ringed(*(column.copy() for column in pairs))
+    to_record, to_partner, moved, distance, cost = pairs
+    rings = Ringed(to_record.copy(), to_partner.copy(), moved.copy(), distance.copy(), cost.copy())
     rows = np.stack([pairs.to_partner[first], pairs.to_record[first], pairs.to_partner[second], pairs.to_record[second]], axis=1)
     with np.errstate(invalid="ignore"):
         increase = np.stack([_increase(price, one, other) for one, other in _MERGES], axis=1)

@@ -351,3 +351,17 @@ def test_edges_in_words_are_read_back_exactly() -> None:
     coding = Coding(edges=(0.5, 12.25, 1_234_567.0))
     assert coding.in_words() == "edges 0.5 12.25 1234567"
     assert parse_recoding(coding.in_words(), key="income").edges == coding.edges
+
+
+def test_the_frame_of_a_text_file_has_numbers_beside_a_recoded_key(tmp_path: Path) -> None:
+    """As text, 10 would stand before 2, and the keys of the frame would not be those of the plan."""
+    rows = [f"{row * 7 % 15},{'ABC'[row % 3]}{row % 4},{'fm'[row * row % 5 > 2]}\n" for row in range(200)]
+    (tmp_path / "people.csv").write_text("age,job,sex\n" + "".join(rows), encoding="utf-8")
+    options = {"population": 9_000, "top": 5, "seed": 1, "model": "single", "resolution": "full"}
+    done = rc.protect(
+        tmp_path / "people.csv", keys=["age", "job", "sex"], recode={"job": "first 1 character"}, out=tmp_path / "out", **options
+    )
+    assert set(done.frame["job"].to_pylist()) == {"A", "B", "C"}
+    assert sorted(set(done.frame["age"].to_pylist())) == list(range(15))
+    written = (tmp_path / "out" / "protected.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert written == [f"{row['age']},{row['job']},{row['sex']}" for row in done.frame.to_pylist()]

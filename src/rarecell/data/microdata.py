@@ -391,7 +391,7 @@ class Microdata(Shown):
     def changed(self, changes: Changes) -> Frame:
         """A frame like the one given, or a pyarrow table for a file, with these changes and levels for recoded keys."""
         frame = self.source.changed(self._with_recodes(changes))
-        return written.with_types(frame, self.source) if self.native_frame is None and not self.recodes else frame
+        return written.with_types(frame, self.source, self.recodes) if self.native_frame is None else frame
 
     def write(self, path: str | Path, changes: Changes) -> Path:
         """Write the data in their own format, with these changes and levels for recoded keys."""

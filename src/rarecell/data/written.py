@@ -96,11 +96,16 @@ def recode_table(recodes: Recodes) -> dict[str, list[Level]]:
     return rows
 
 
-def with_types(table: pa.Table, source: Source) -> pa.Table:
-    """Convert text whose values are numbers or dates, as in a delimited file, to what it means."""
+def with_types(table: pa.Table, source: Source, recodes: Recodes) -> pa.Table:
+    """Convert text whose values are numbers or dates, as in a delimited file, to what it means; levels of recoded keys stay text."""
     for column in source.columns():
         position = table.schema.get_field_index(column.name)
-        if column.kind == "untyped" and position >= 0 and pa.types.is_string(table.schema.field(position).type):
+        if (
+            column.kind == "untyped"
+            and column.name not in recodes
+            and position >= 0
+            and pa.types.is_string(table.schema.field(position).type)
+        ):
             encoded = table.column(position).combine_chunks().dictionary_encode()
             meaning = settle(encoded.dictionary, column, decimal_mark=source.decimal_mark).values
             table = table.set_column(position, column.name, pa.array(meaning).take(encoded.indices))

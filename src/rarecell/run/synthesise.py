@@ -240,7 +240,7 @@ class Synthesis:
 
         columns = self.columns(number)
         if self.data.native_frame is None:
-            typed = with_types(pa.table(columns), self.data.source)
+            typed = with_types(pa.table(columns), self.data.source, self.data.recodes)
             columns = {name: typed.column(name).combine_chunks() for name in columns}
         return in_library_of(self.data.native_frame, columns)
 
@@ -565,7 +565,7 @@ def _analysed(done: Synthesis, asked: Sequence[Analysis]) -> tuple[AnalysisSumma
     files = [
         {name: typed.column(name).to_pylist() for name in used}
         for typed in (
-            with_types(pa.table({name: of_file[name][:n_records] for name in used}), done.data.source)
+            with_types(pa.table({name: of_file[name][:n_records] for name in used}), done.data.source, done.data.recodes)
             for of_file in (original, drawn)
         )
     ]

@@ -176,7 +176,9 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         model = choice.risk_model(table, config, household=household)
         risk = choice.risk_of(table, model, config)
         matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
-        fit = fit_diagnostics(table, model, population=n_population, refit=partial(choice.refitted, config=config), seed=seed)
+        fit = fit_diagnostics(
+            table, model, population=n_population, refit=partial(choice.refitted, config=config), household=household, seed=seed
+        )
         estimate = risk.expected_population_uniques, risk.expected_correct_matches
         interval = risk_interval(risk, model, seed=seed).widened(model_error(risk, fit), estimate)
         trust = reliability(risk, fit, None, interval=interval)

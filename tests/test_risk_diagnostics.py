@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -228,6 +229,94 @@ def test_parts_have_no_record_in_common(counts: list[int], seed: int) -> None:
     assert found is not None
     assert drawn.total() == found.n_parts * found.n_records
     assert all(drawn[level] <= counts[level] for level in range(len(counts)))
+
+
+def by_record(table: rc.ContingencyTable, n_records: int, n_parts: int, seed: int) -> list[tuple[float, int]]:
+    """Expected and observed uniques of parts drawn record by record."""
+    rng = np.random.default_rng(seed)
+    left, found = table.counts.copy(), []
+    for _ in range(n_parts):
+        counts = rng.multivariate_hypergeometric(left, n_records, method="marginals")
+        left -= counts
+        part = rc.ContingencyTable.from_counts(table.cells, counts, table.categories)
+        probability = rc.record_risk(part, rc.fit_backoff(part, n_orders=2), population=table.n_records).unique_probability
+        found.append((float(probability.sum()), int(((counts == 1) & (table.counts == 1)).sum())))
+    return found
+
+
+def refit(part: rc.ContingencyTable, household: np.ndarray | None = None) -> rc.BackoffModel:
+    return rc.fit_backoff(part, n_orders=2, household=household)
+
+
+@pytest.mark.parametrize("household", ["unknown", "alone", "few together"])
+def test_parts_are_drawn_by_record_where_households_were_not(household: str) -> None:
+    table, _, _ = chain(7, n_records=2000)
+    table = replace(table, record_cell=np.repeat(np.arange(table.n_cells), table.counts))
+    numbers = np.arange(2000)
+    if household == "few together":
+        numbers[:900] //= 3
+    found = diagnostics.subsample_check(table, refit, household=None if household == "unknown" else numbers, fraction=0.2, seed=3)
+    assert found is not None
+    parts = by_record(table, 400, 5, seed=3)
+    assert (found.expected, found.observed) == tuple(np.mean(parts, axis=0))
+    assert (found.n_records, found.n_parts) == (400, 5)
+
+
+def households_with_postcodes(seed: int) -> tuple[rc.ContingencyTable, np.ndarray]:
+    """A file of whole households, whose members share a postcode and an origin, and the household of each record."""
+    rng = np.random.default_rng(seed)
+    household = np.repeat(np.arange(2000), rng.integers(1, 6, 2000))
+    share = (np.arange(400) + 2.7) ** -1.1
+    postcode = rng.choice(400, 2000, p=share / share.sum())[household]
+    origin = rng.choice(6, 2000, p=[0.5, 0.2, 0.1, 0.1, 0.06, 0.04])[household]
+    n = len(household)
+    codes = np.stack([postcode, rng.integers(0, 40, n), rng.integers(0, 2, n), origin], axis=1).astype(np.int32)
+    return rc.ContingencyTable.from_codes(codes, categories([400, 40, 2, 6])), household
+
+
+def test_parts_of_whole_households_are_compared_with_the_file() -> None:
+    table, household = households_with_postcodes(2)
+    people = table.cells[table.record_cell].tolist()
+    in_file = Counter(map(tuple, people))
+    levels = [categories.levels for categories in table.categories]
+    parts = []
+
+    def observing(part: rc.ContingencyTable, household: np.ndarray) -> rc.BackoffModel:
+        own = [c.levels for c in part.categories]
+        members = [
+            tuple(levels[k].index(own[k][code]) for k, code in enumerate(cell)) for cell in part.cells[part.record_cell].tolist()
+        ]
+        model = refit(part, household)
+        probability = rc.record_risk(part, model, population=table.n_records).unique_probability.sum()
+        parts.append((members, household, probability))
+        return model
+
+    found = diagnostics.subsample_check(table, observing, household=household, fraction=0.1, n_parts=3, seed=1)
+    assert found is not None
+    assert found.n_parts == len(parts) == 3
+    for members, of_part, _ in parts:
+        is_theirs = np.isin(household, of_part)
+        assert sorted(members) == sorted(tuple(person) for person, theirs in zip(people, is_theirs, strict=True) if theirs)
+    assert found.n_records == round(np.mean([len(members) for members, _, _ in parts]))
+    assert found.observed == np.mean([sum(in_file[person] == 1 for person in members) for members, _, _ in parts])
+    assert found.expected == pytest.approx(np.mean([probability for _, _, probability in parts]))
+
+
+def test_whole_households_show_what_single_records_hide() -> None:
+    """A model that lets relatives vouch for each other understates the risk, and parts drawn record by record do not show it."""
+    table, household = households_with_postcodes(3)
+
+    def trusting(part: rc.ContingencyTable, household: np.ndarray | None = None) -> rc.BackoffModel:
+        return rc.fit_backoff(part, n_orders=2)
+
+    alone = diagnostics.subsample_check(table, trusting)
+    together = diagnostics.subsample_check(table, trusting, household=household)
+    mended = diagnostics.subsample_check(table, refit, household=household)
+    assert alone is not None and together is not None and mended is not None
+    assert together.log_ratio < alone.log_ratio - 0.1
+    assert together.log_ratio < -diagnostics.NOTABLE_ERROR
+    assert together.z < -4
+    assert abs(mended.log_ratio) < abs(together.log_ratio)
 
 
 def test_the_size_of_a_difference_counts_beside_its_significance() -> None:

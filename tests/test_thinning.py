@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,7 +14,7 @@ import rarecell as rc
 from rarecell.risk.diagnostics import subsample_check
 from rarecell.risk.explain import key_costs
 from rarecell.table.structural_zeros import StructuralZeros
-from rarecell.table.subsample import part_of, random_part
+from rarecell.table.subsample import part_of, part_with_records, parts_by_household, random_part
 from tests.strategies import categories, coarsened_tables
 
 
@@ -35,6 +38,71 @@ def test_a_part_is_the_table_of_its_records(table: rc.ContingencyTable, seed: in
     plain = rc.ContingencyTable.from_counts(table.cells, counts, table.categories)
     np.testing.assert_array_equal(part.cells, plain.cells)
     np.testing.assert_array_equal(part.counts, plain.counts)
+
+
+@st.composite
+def tables_with_households(draw: st.DrawFn) -> tuple[rc.ContingencyTable, np.ndarray]:
+    """A table that knows its records, some of which were not counted, and the household of each record."""
+    n_records = draw(st.integers(4, 60))
+    codes = np.array(draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=n_records, max_size=n_records)))
+    household = np.array(draw(st.lists(st.integers(0, 20), min_size=n_records, max_size=n_records)))
+    is_counted = np.array(draw(st.lists(st.sampled_from([True, True, True, False]), min_size=n_records, max_size=n_records)))
+    assume(is_counted.sum() >= 2)
+    table = rc.ContingencyTable.from_codes(codes[is_counted].astype(np.int32), categories([3, 4]))
+    record_cell = np.full(n_records, -1, dtype=np.int64)
+    record_cell[is_counted] = table.record_cell
+    return replace(table, record_cell=record_cell), household
+
+
+@given(tables_with_households(), st.integers(1, 30), st.integers(1, 6), st.integers(0, 2**32 - 1))
+@settings(max_examples=200)
+def test_parts_by_household_never_split_a_household(
+    file: tuple[rc.ContingencyTable, np.ndarray], n_records: int, n_parts: int, seed: int
+) -> None:
+    table, household = file
+    n_records = min(n_records, table.n_records // 2)
+    counted = np.flatnonzero(table.record_cell >= 0)
+    parts = parts_by_household(table, household, n_records, n_parts, np.random.default_rng(seed))
+    assert 1 <= len(parts) <= n_parts
+    assert len(parts[0]) >= n_records
+    largest = np.bincount(household[counted]).max()
+    for records in parts:
+        of_part = set(household[records].tolist())
+        assert sorted(records.tolist()) == [r for r in counted.tolist() if household[r] in of_part]
+        assert n_records / 2 <= len(records) < n_records + largest
+    everything = np.concatenate(parts)
+    assert len(np.unique(everything)) == len(everything)
+
+
+@given(tables_with_households(), st.randoms(use_true_random=False), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_neither_order_nor_numbers_of_households_matter(
+    file: tuple[rc.ContingencyTable, np.ndarray], shuffler: random.Random, seed: int
+) -> None:
+    table, household = file
+    order = list(range(len(household)))
+    numbers = list(range(21))
+    shuffler.shuffle(order)
+    shuffler.shuffle(numbers)
+    other = replace(table, record_cell=table.record_cell[order])
+
+    def cells(table: rc.ContingencyTable, household: np.ndarray) -> list[list[int]]:
+        parts = parts_by_household(table, household, max(table.n_records // 3, 1), 3, np.random.default_rng(seed))
+        return [sorted(table.record_cell[records].tolist()) for records in parts]
+
+    assert cells(other, np.array(numbers)[household[order]]) == cells(table, household)
+
+
+@given(tables_with_households(), st.data())
+@settings(max_examples=60)
+def test_a_part_with_its_records_has_the_cell_of_each(file: tuple[rc.ContingencyTable, np.ndarray], data: st.DataObject) -> None:
+    table, _ = file
+    counted = np.flatnonzero(table.record_cell >= 0)
+    records = np.array(data.draw(st.lists(st.sampled_from(counted.tolist()), min_size=1, unique=True)))
+    part = part_with_records(table, records)
+    assert part.n_records == len(records)
+    np.testing.assert_array_equal(part.cells[part.record_cell], table.cells[table.record_cell[records]])
+    np.testing.assert_array_equal(np.bincount(part.record_cell, minlength=part.n_cells), part.counts)
 
 
 def test_a_part_keeps_structural_zeros() -> None:

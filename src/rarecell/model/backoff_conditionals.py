@@ -96,7 +96,7 @@ class Households:
             return None
         counted = np.flatnonzero(table.record_cell >= 0)
         _, of_record, size = np.unique(household[counted], return_inverse=True, return_counts=True)
-        if size[size > 1].sum() < LEAST_TOGETHER * len(counted) or not len(counted):
+        if not are_drawn_together(size):
             return None
         order = np.random.default_rng(seed).permutation(len(size))
         n_taken = (
@@ -132,6 +132,12 @@ LEAST_TOGETHER = 0.5
 
 MOST_MEMBERS = 10_000
 """If there are more records than this, weights are chosen by those of a random part of the households."""
+
+
+def are_drawn_together(size: NDArray[np.integer]) -> bool:
+    """Whether the sample drew households rather than persons, by the number of records of each household in the file."""
+    n_records = int(size.sum())
+    return n_records > 0 and int(size[size > 1].sum()) >= LEAST_TOGETHER * n_records
 
 
 def fitted_conditional(

@@ -8,7 +8,8 @@ says the same in another way, and says it better when the model has too many int
 
 Both concern the risk that plugs in p̂. A model that integrates over its uncertainty is judged by what it says about a population
 that is known: the file itself. Parts of a twentieth of the records are drawn, the model is fitted to each, with coarsenings learned
-anew, and the number of its uniques that are expected to be unique in the file is compared with the number that are. Both the size of
+anew, and the number of its uniques that are expected to be unique in the file is compared with the number that are. A sample of whole
+households is thinned by households: relatives come into a part together, as they came into the file. Both the size of
 the difference and its significance count: in a large file, a difference of one per cent is significant and does not matter.
 
 If the table is small, all empty cells are visited. If it is large, cells are drawn from the model instead: the sum of
@@ -31,11 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, PopulationTooSmall
+from rarecell.model.backoff_conditionals import are_drawn_together
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import record_risk
 from rarecell.table.coarsening import relearned
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.subsample import drawn_counts, part_of
+from rarecell.table.subsample import drawn_counts, part_of, part_with_records, parts_by_household
 
 Floats = NDArray[np.float64]
 
@@ -174,7 +176,7 @@ class SubsampleCheck:
     deviation : float
         Standard deviation of ``observed`` in a single part if the expected probabilities are right.
     n_records : int
-        Number of records in a part.
+        Number of records in a part; the mean if households were drawn.
     n_parts : int
         Number of parts, which have no record in common.
     rare : tuple of float
@@ -321,7 +323,8 @@ def fit_diagnostics(
     model: CellModel,
     *,
     population: float,
-    refit: Callable[[ContingencyTable], CellModel] | None = None,
+    refit: Callable[..., CellModel] | None = None,
+    household: NDArray[np.int64] | None = None,
     exact_up_to: int = EXACT_UP_TO,
     n_draws: int = 20_000,
     seed: int = 0,
@@ -338,6 +341,8 @@ def fit_diagnostics(
         Population size N.
     refit : callable, optional
         Fits a model of the same kind to another table with the same keys; needed for the check on parts of the file.
+    household : array of int, optional
+        Household of each record; see :func:`subsample_check`.
     exact_up_to : int, optional
         Up to this many cells, all cells are visited; in a larger table, cells are drawn.
     n_draws : int, optional
@@ -362,7 +367,7 @@ def fit_diagnostics(
     fraction = table.n_records / population
     sizes = range(1, N_SIZES + 1)
     observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
-    subsample = None if refit is None else subsample_check(table, refit, seed=seed)
+    subsample = None if refit is None else subsample_check(table, refit, household=household, seed=seed)
     repeats = None if subsample is None else Repeats(*subsample.rare, fraction)
     if model.posterior() is not None:
         return FitDiagnostics(
@@ -399,8 +404,9 @@ def fit_diagnostics(
 
 def subsample_check(
     table: ContingencyTable,
-    refit: Callable[[ContingencyTable], CellModel],
+    refit: Callable[..., CellModel],
     *,
+    household: NDArray[np.int64] | None = None,
     fraction: float = 0.05,
     n_parts: int = 6,
     seed: int = 0,
@@ -413,6 +419,9 @@ def subsample_check(
         The file, treated as a population.
     refit : callable
         Fits a model to a table with the same keys. Each part is a file of its own: learned coarsenings were learned from it.
+        If households are drawn, it is given those of the part's records as ``household``.
+    household : array of int, optional
+        Household of each record. If the sample drew households (:func:`~rarecell.model.backoff_conditionals.are_drawn_together`), so do the parts.
     fraction : float, optional
         Share of the records in a part, between :data:`LEAST_IN_A_PART` and :data:`MOST_IN_A_PART` records, and at most half of them.
     n_parts : int, optional
@@ -430,13 +439,10 @@ def subsample_check(
     n_records = min(max(round(fraction * table.n_records), LEAST_IN_A_PART), MOST_IN_A_PART, table.n_records // 2)
     if n_records < 2:
         return None
-    by_part, rare = [], np.zeros(3)
-    left = table.counts.copy()
-    for _ in range(min(n_parts, table.n_records // n_records)):
-        counts = drawn_counts(left, n_records, rng)
-        left -= counts
+    by_part, sizes, rare = [], [], np.zeros(3)
+    for counts, model in _fitted_parts(table, refit, household, n_records, n_parts, rng):
         drawn = np.flatnonzero(counts)
-        model = refit(relearned(replace(part_of(table, counts), weights=None)))
+        sizes.append(counts.sum())
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
         # The cells of the part keep their order, so the file's counts at ``drawn`` line up with those of the part.
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)
@@ -447,7 +453,31 @@ def subsample_check(
             break
     expected, observed, deviation = np.mean(by_part, axis=0)
     doubles = int(rare[0]), float(rare[1]), float(rare[2])
-    return SubsampleCheck(float(expected), float(observed), float(deviation), n_records, len(by_part), doubles)
+    return SubsampleCheck(float(expected), float(observed), float(deviation), round(np.mean(sizes)), len(by_part), doubles)
+
+
+def _fitted_parts(
+    table: ContingencyTable,
+    refit: Callable[..., CellModel],
+    household: NDArray[np.int64] | None,
+    n_records: int,
+    n_parts: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[NDArray[np.int64], CellModel]]:
+    """For each part, the number of its records in each cell of the file, and the model of the part."""
+    if household is not None and table.record_cell is not None:
+        is_counted = table.record_cell >= 0
+        if are_drawn_together(np.unique(household[is_counted], return_counts=True)[1]):
+            for records in parts_by_household(table, household, n_records, n_parts, rng):
+                part = relearned(replace(part_with_records(table, records), weights=None))
+                counts = np.bincount(table.record_cell[records], minlength=table.n_cells)
+                yield counts, refit(part, household=household[records])
+            return
+    left = table.counts.copy()
+    for _ in range(min(n_parts, table.n_records // n_records)):
+        counts = drawn_counts(left, n_records, rng)
+        left -= counts
+        yield counts, refit(relearned(replace(part_of(table, counts), weights=None)))
 
 
 def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -298,12 +299,18 @@ def _judged(
 ) -> tuple[ModelChoice, Judgement]:
     """Search for the best single model, unless there is a ``choice``, and compute the interval and the checks of fit, side by side."""
     table = risk.table
+    household = data.household_codes() if table.record_cell is not None else None
     choice, fit, interval = stages.together(
         Stage.JUDGEMENT,
         {
             Stage.SEARCH: lambda progress: choice or models.with_best(model, config, progress=progress),
             Stage.CHECKS: lambda _: fit_diagnostics(
-                table, model, population=risk.population, refit=lambda part: models.refitted(part, config), seed=config.seed
+                table,
+                model,
+                population=risk.population,
+                refit=partial(models.refitted, config=config),
+                household=household,
+                seed=config.seed,
             ),
             Stage.INTERVAL: lambda _: risk_interval(risk, model, seed=config.seed),
         },

@@ -348,17 +348,23 @@ def model_estimates(
 # ---------------------------------------------------------------------- comparisons that need many fits
 
 
-def refitted(part: ContingencyTable, config: RunConfig) -> CellModel:
-    """Fit the run's own kind of model to a part of the file, as a check of its fit requires."""
+def refitted(part: ContingencyTable, config: RunConfig, *, household: NDArray[np.int64] | None = None) -> CellModel:
+    """Fit the run's own kind of model to a part of the file, as a check of its fit requires.
+
+    ``household`` is that of each record of the part, where whole households were drawn.
+    """
     if config.model == "average" and config.resolution == "multi":
-        return quick_model(part, config)
+        return quick_model(part, config, household=household)
     return choose_models(part, replace(config, time_limit=config.time_limit / 4)).risk_model
 
 
-def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2) -> CellModel:
+def quick_model(
+    table: ContingencyTable, config: RunConfig, *, n_orders: int = 2, household: NDArray[np.int64] | None = None
+) -> CellModel:
     """Fit the run's kind of model to a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
-        return fit_backoff(table, n_orders=n_orders if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
+        n_orders = n_orders if table.n_cells < MANY_CELLS // 2 else 1
+        return fit_backoff(table, n_orders=n_orders, household=household, seed=config.seed)
     model = config.model if config.model in ("independence", "saturated") else "single"
     limit = config.time_limit if table.n_keys <= _FEW_KEYS else config.time_limit / table.n_keys
     return choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model

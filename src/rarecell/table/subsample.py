@@ -38,6 +38,53 @@ def part_of(table: ContingencyTable, counts: NDArray[np.int64]) -> ContingencyTa
     return replace(part, coarsenings=table.coarsenings, structural_zeros=table.structural_zeros)
 
 
+def part_with_records(table: ContingencyTable, records: NDArray[np.int64]) -> ContingencyTable:
+    """The table of some records, made by :func:`part_of`, with the cell of each of them in their order; all have one."""
+    assert table.record_cell is not None
+    cell = table.record_cell[records]
+    counts = np.bincount(cell, minlength=table.n_cells)
+    return replace(part_of(table, counts), record_cell=np.searchsorted(np.flatnonzero(counts), cell))
+
+
+def parts_by_household(
+    table: ContingencyTable, household: NDArray[np.int64], n_records: int, n_parts: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Records of random parts with whole households each and none in common; a part has about ``n_records`` records.
+
+    Households are put in random order and cut into parts where ``n_records`` are reached, so that a part has more or fewer by less than a
+    household. What a household that is larger than a part leaves of the next is no part if it is less than half. Neither the order of records or
+    keys nor the numbers of the households make a difference.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The file, with the cell of each record; those without a cell are in no part.
+    household : array of int
+        Household of each record.
+    n_records : int
+        Number of records of a part.
+    n_parts : int
+        Number of parts, as far as there are enough records.
+    rng : Generator
+        Source of the order.
+    """
+    assert table.record_cell is not None
+    counted = np.flatnonzero(table.record_cell >= 0)
+    _, of_record, size = np.unique(household[counted], return_inverse=True, return_counts=True)
+    # A household is told by the sum of random numbers of its members' cells, and those with the same members are exchangeable.
+    number = np.empty(table.n_cells, dtype=np.uint64)
+    number[cells_by_name(table)] = rng.integers(0, 2**64, table.n_cells, dtype=np.uint64)
+    total = np.zeros(len(size), dtype=np.uint64)
+    np.add.at(total, of_record, number[table.record_cell[counted]])
+    order = np.argsort(total, kind="stable")[rng.permutation(len(size))]
+    before = np.cumsum(size[order]) - size[order]
+    part = np.empty(len(size), dtype=np.int64)
+    part[order] = before // n_records
+    of_records = part[of_record]
+    parts = [counted[of_records == k] for k in range(min(n_parts, len(counted) // n_records))]
+    return [records for records in parts if 2 * len(records) >= n_records]
+
+
 def cells_by_name(table: ContingencyTable) -> NDArray[np.int64]:
     """The cells in an order that does not depend on that of the keys.
 

@@ -312,7 +312,9 @@ def test_whole_households_show_what_single_records_hide() -> None:
     alone = diagnostics.subsample_check(table, trusting)
     together = diagnostics.subsample_check(table, trusting, household=household)
     mended = diagnostics.subsample_check(table, refit, household=household)
-    assert alone is not None and together is not None and mended is not None
+    assert alone is not None
+    assert together is not None
+    assert mended is not None
     assert together.log_ratio < alone.log_ratio - 0.1
     assert together.log_ratio < -diagnostics.NOTABLE_ERROR
     assert together.z < -4

@@ -480,3 +480,25 @@ def test_leaving_out_who_lives_together_is_compared_with_the_file_that_said_it(t
     outside = as_it_came_in(external(done))["Records that could be recognised"]
     assert outside != f"{families.expected_records:.0f}", "rounded"
     assert float(str(outside)) >= families.expected_records
+
+
+def test_a_run_checks_itself_on_parts_of_whole_households(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, household = drawn_homes(3, 120)
+    parts: list[np.ndarray] = []
+    fitted = households.models.refitted
+
+    def watched(part: rc.ContingencyTable, config: households.RunConfig, *, household: np.ndarray | None = None) -> object:
+        parts.extend([] if household is None else [household])
+        return fitted(part, config, household=household)
+
+    monkeypatch.setattr(households.models, "refitted", watched)
+    options = {"keys": ["relation", "age", "sex"], "population": 3_000}
+    rc.assess(frame_of(codes, household), household="home", **options)
+    size = np.bincount(household)
+    assert len(parts) > 1
+    for of_part in parts:
+        homes, n_members = np.unique(of_part, return_counts=True)
+        np.testing.assert_array_equal(n_members, size[homes])
+    parts.clear()
+    rc.assess(frame_of(codes, household).drop(["home"]), **options)
+    assert not parts

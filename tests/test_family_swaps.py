@@ -15,13 +15,21 @@ import pytest
 from click.testing import CliRunner
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
 from rarecell.intruder.household import guessed_pairs, household_distances, household_links, household_release
+from rarecell.intruder.informed import differing
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
+from rarecell.intruder.shadow import Moves, _hashed_places, suspects_of
+from rarecell.outcome.decision import decided
+from rarecell.outcome.profile import Profile
+from rarecell.outcome.summary import RunSummary
+from rarecell.release.release import Release
+from rarecell.report.edition import external
 from rarecell.run.config import RunConfig
-from rarecell.run.households import FileRules, consistent_pairs, links_after, put_together, reporting_register
+from rarecell.run.households import FileRules, HouseholdTrials, consistent_pairs, links_after, put_together, reporting_register
 from rarecell.run.plan import command_for
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.families import MORE_LINKED, FamilyPlan
@@ -30,6 +38,7 @@ from rarecell.table.distance import OUTWEIGHS_ALL
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
 from tests.naive import families as naive
+from tests.naive import intruder
 from tests.test_families import CATEGORIES, drawn_homes, frame_of
 
 KEYS = ["relation", "age", "sex", "region"]
@@ -351,6 +360,93 @@ def test_an_attack_looks_for_families(sample: pa.Table, population: pa.Table, do
     assert all(one.name != "household" for one in plain.summary.intruders)
     modelled = rc.attack(done.frame, original=sample, keys=KEYS, population=len(population), household="home")
     assert next(one for one in modelled.summary.intruders if one.name == "household").before > 20
+    for each in (tried, modelled):
+        nearest, shadow = (
+            next(one for one in each.summary.intruders if one.name == name) for name in ("household", "household-shadow")
+        )
+        assert shadow.before == nearest.before
+        assert shadow.after >= nearest.after
+        assert shadow.sure
+        assert next(trial for trial in each.trials if trial.name == "household-shadow").after.total == shadow.after
+
+
+# ---------------------------------------------------------------------- somebody who has the program as well
+
+
+def rows_released(done: rc.run.results.Protection) -> Release:
+    codes, _ = done.assessment.data.column_codes(done.assessment.data.keys)
+    after = np.array(codes)
+    after[done.plan.rows] = done.plan.release.released
+    return household_release(done.assessment.families.rows, after)
+
+
+def test_what_somebody_with_the_program_finds_stands_beside(done: rc.run.results.Protection) -> None:
+    nearest, shadow = (done.summary.swap.intruder(name) for name in ("household", "household-shadow"))
+    assert shadow.before == nearest.before
+    assert shadow.persons_before == nearest.persons_before
+    assert nearest.after < shadow.after <= shadow.persons_after
+    assert nearest.swapped < shadow.swapped
+    assert shadow.interval_after[0] <= shadow.after <= shadow.interval_after[1]
+    claimed = [sure.claimed for sure in shadow.sure]
+    assert claimed == sorted(claimed, reverse=True)
+    assert all(0.0 <= sure.right <= sure.claimed for sure in shadow.sure)
+    assert 0.75 * shadow.after <= shadow.estimated_after
+    assert "lives with whom and has this program" in shadow.knows
+    assert RunSummary.from_dict(json.loads(json.dumps(done.summary.to_dict()))).swap.intruder("household-shadow") == shadow
+    # The risk of records and the headline are those of the nearest household, as before.
+    assert shadow.highest_risk is None
+    outside = external(done.summary).swap.intruder("household-shadow")
+    assert (outside.swapped, outside.estimated_after, outside.sure) == (None, None, ())
+    assert outside.after >= shadow.after
+
+
+def test_household_suspects_beside_a_loop_over_everybody(done: rc.run.results.Protection) -> None:
+    register = reporting_register(done.assessment.families, done.assessment)
+    seen = register.seen(rows_released(done))
+    moves, people, file = Moves.of([seen], 256), register.known.table, seen.after
+    # Every set of columns that some household exchanged is considered.
+    assert set(moves.moved.tolist()) == set(differing(seen.true, seen.released).tolist()) - {0}
+    claims, n_keys = seen.moved_claims, people.n_keys
+    every, released = (np.repeat(table.cells, table.counts, axis=0) for table in (people, file))
+    ordered, levels = [c.is_ordered for c in people.categories], [c.n_levels for c in people.categories]
+    spread = np.array([n - 1.0 if is_ordered and n > 1 else np.inf for is_ordered, n in zip(ordered, levels, strict=True)])
+    places, n_truths = [_hashed_places(table) for table in (people, file)], 0
+    kinds = differing(claims.true, claims.released)
+    for number in range(0, len(claims), max(1, len(claims) // 8)):
+        kind = int(np.flatnonzero(moves.moved == kinds[number])[0])
+        masks = int(moves.moved[kind]), int(moves.agreed[kind])
+        found = suspects_of(*places, claims.part(np.array([number])), *masks, spread)
+        own = int(np.flatnonzero((released == claims.released[number]).all(axis=1))[0])
+        moved, agreed = ({k for k in range(n_keys) if mask >> k & 1} for mask in masks)
+        expected = intruder.suspects(every, released, own, claims.true[number], moved, agreed, ordered, levels)
+        assert int(found.people.sum()) == sum(n for n, _ in expected.values())
+        assert bool(found.is_truth.any()) == any(is_in for _, is_in in expected.values())
+        n_truths += bool(found.is_truth.any())
+    assert n_truths > 4
+
+
+def test_in_the_census_somebody_with_the_program_finds_about_what_is_claimed() -> None:
+    population = datasets.census_households()
+    sample = datasets.census_household_sample(0.004, 3, people=population)
+    options = {"keys": ["relationship", "sex", "age"], "population": population.num_rows, "household": "household"}
+    done = rc.protect(sample, risk_above=0.2, seed=1, **options)
+    claimed = done.summary.swap.intruder("household-shadow")
+    families = rc.assess(sample, register=population, **options).families
+    register = Register.counted(families.register.people, families.register.place)
+    counted = HouseholdTrials.of(families.rows, rows_released(done), register)
+    assert counted.shadow.after.total > 1.5 * counted.nearest.after.total
+    assert claimed.after == pytest.approx(counted.shadow.after.total, rel=0.25)
+    assert claimed.interval_after[0] <= counted.shadow.after.total <= claimed.interval_after[1]
+    assert claimed.persons_after == pytest.approx(counted.shadow.persons_after, rel=0.25)
+
+
+def test_a_profile_that_names_the_program_counts_households_found_with_it(done: rc.run.results.Protection) -> None:
+    nearest, shadow = (done.summary.swap.intruder(name).after for name in ("household", "household-shadow"))
+    share = (nearest + shadow) / 2 / done.summary.risk.families.households
+    for names, is_refused in ((("exact", "nearest"), False), (("exact", "nearest", "shadow"), True)):
+        profile = Profile(name="own", intruders=names, max_household_links_share=share)
+        limits = [reason.limit for reason in decided(done.summary, profile).refusals]
+        assert ("max_household_links_share" in limits) == is_refused
 
 
 # ---------------------------------------------------------------------- plans

@@ -79,12 +79,12 @@ class Moves:
     agreed: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, releases: Sequence[Release]) -> Moves:
-        """The moves that occur in some releases."""
+    def of(cls, releases: Sequence[Release], most_kinds: int = MOST_KINDS) -> Moves:
+        """The moves that occur in some releases, at most so many kinds."""
         each = [differing(release.true, release.released) for release in releases]
         masks, number = np.unique(np.concatenate(each), return_counts=True)
         number[masks == 0] = 0
-        frequent = np.sort(np.argsort(-number, kind="stable")[: min(MOST_KINDS, int((number > 0).sum()))])
+        frequent = np.sort(np.argsort(-number, kind="stable")[: min(most_kinds, int((number > 0).sum()))])
         agreed = [_agreed(releases, each, int(mask)) for mask in masks[frequent].tolist()]
         return cls(masks[frequent], np.array(agreed, dtype=np.uint64))
 
@@ -417,6 +417,7 @@ def shadow_links(
     knows: Learned | None = None,
     n_registers: int = N_REGISTERS,
     most_claims: int = MOST_CLAIMS,
+    most_kinds: int = MOST_KINDS,
     held: Sequence[ContingencyTable] | None = None,
 ) -> Links:
     """Links to the most likely person, for records that are alone in their cell of the released file.
@@ -433,6 +434,8 @@ def shadow_links(
         Number of registers drawn.
     most_claims : int, optional
         If there are more claims than this about records that moved, or that stayed, a random part of them represents all.
+    most_kinds : int, optional
+        Number of sets of keys that are considered, the most frequent ones; whoever moved another set is not found.
     held : sequence of ContingencyTable, optional
         The :func:`registers_held`, if already drawn.
     """
@@ -449,7 +452,10 @@ def shadow_links(
             sure=_sure(exact.link, exact.link, np.ones(len(exact.link))),
         )
     # One register can be held against more claims than several.
-    case, moves = Case.of(release, most_claims * (1 + register.is_real)), Moves.of([release]) if knows is None else knows.moves
+    case, moves = (
+        Case.of(release, most_claims * (1 + register.is_real)),
+        Moves.of([release], most_kinds) if knows is None else knows.moves,
+    )
     link, certainty, sure = [], [], []
     for people in registers_held(register, n_registers) if held is None else held:
         tried = case.suspects(people, moves)

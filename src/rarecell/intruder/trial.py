@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rarecell.intruder.assignment import assignment_links
-from rarecell.intruder.household import KNOWS_FAMILIES
+from rarecell.intruder.household import KNOWS_FAMILIES, HouseholdLinks
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.links import Links
@@ -35,6 +35,10 @@ KNOWS = {
         "each record to the person most likely to have become it"
     ),
     "household": KNOWS_FAMILIES,
+    "household-shadow": (
+        "holds a register with the true keys of everybody, knows who lives with whom and has this program, has learned from trial runs all "
+        "that the moves in this file could teach, and links each household to the one most likely to have become it"
+    ),
     "also-known": "holds a register with the true keys of everybody, links each record to the nearest person and also knows",
     "assignment": "holds every record of this file with its true keys, and matches them with the released ones one to one",
     "participant": "holds no register, but knows a person's keys and that the person is in this file",
@@ -150,6 +154,34 @@ def try_intruders(
         return trials
     before, after = (assignment_links(each, distances=distances) for each in (original, release))
     return trials if before is None or after is None else (*trials, IntruderTrial("assignment", before, after))
+
+
+MOST_HOUSEHOLD_CLAIMS = 400
+"""If there are more claims than this about households that moved, or that stayed, a random part of them represents all."""
+
+
+MOST_HOUSEHOLD_KINDS = 256
+"""Number of sets of columns that are considered: a household row has many, and is moved by many sets of them."""
+
+
+def household_shadow(nearest: HouseholdLinks, release: Release, register: Register) -> HouseholdLinks:
+    """Links of an intruder who knows families, has the program, and takes the household that most likely became each released one.
+
+    On household rows this is the shadow intruder of records (:mod:`rarecell.intruder.shadow`).
+
+    Parameters
+    ----------
+    nearest : HouseholdLinks
+        What links to the nearest household find; this way is open to somebody with the program, too, and is taken if it finds more.
+    release : Release
+        The :func:`~rarecell.intruder.household.household_release`.
+    register : Register
+        The households that the intruder knows, as rows of the same layout.
+    """
+    after = shadow_links(register.seen(release), register, most_claims=MOST_HOUSEHOLD_CLAIMS, most_kinds=MOST_HOUSEHOLD_KINDS)
+    if after.total < nearest.after.total:
+        after = at_least(after, nearest.after)
+    return HouseholdLinks(nearest.before, replace(after, name="household-shadow"), nearest.size)
 
 
 def holds_everybody(table: ContingencyTable, register: Register) -> bool:

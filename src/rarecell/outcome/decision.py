@@ -282,9 +282,11 @@ def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[
     families, share = summary.risk.known_families, profile.max_household_links_share
     if families is None or share is None or not isinstance(families.households, int):
         return
-    household = [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap else []
+    # Whoever names the intruder who has the program means the one who knows families as well.
+    names = ("household", *(f"household-{name}" for name in profile.intruders if name == "shadow"))
+    tried = [intruder.after for intruder in summary.swap.intruders if intruder.name in names] if summary.swap else []
     # Unless somebody measured otherwise, swaps of single persons leave households as easy to find as they were.
-    links = household[0].after if household else families.expected_correct_matches
+    links = max(tried, default=families.expected_correct_matches)
     if links > share * families.households:
         yield _reason(
             "max_household_links_share",

@@ -44,9 +44,9 @@ class IntruderSummary(Plain):
 
     ``swapped`` is the part of ``after`` that comes from swapped records; ``knows`` says what the intruder must know, as a
     continuation of "somebody who". The true numbers are given if the population is known. With a register, ``before`` and
-    ``after`` are counted in it, and the estimated numbers are what the model expected without it. The intruder ``household`` links
-    households; the persons who live in them are counted beside, ``persons_certain`` those in households with no other as near,
-    ``highest`` is the highest chance that a link to a household is right, and ``highest_risk`` the highest risk of one, of being the only
+    ``after`` are counted in it, and the estimated numbers are what the model expected without it. The intruders ``household`` and
+    ``household-shadow`` link households; the persons who live in them are counted beside. Of ``household`` alone, ``persons_certain``
+    are those in households with no other as near, ``highest`` is the highest chance that a link to a household is right, and ``highest_risk`` the highest risk of one, of being the only
     one of its kind if it stayed and of being linked if it moved. ``distance`` is the one of those tried with which most is found after
     protection; empty where distance plays no part. ``sure`` counts the links in the protected file that the intruder can be sure of.
     """

@@ -219,6 +219,10 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A household written as one record: its size, what all members share, and the keys of each member at a place of its own, such as the householder's first. The risk of families comes from a model of these rows.",
     ),
     (
+        "household-shadow intruder",
+        "The shadow intruder who also knows who lives with whom, and looks for whole households. What this intruder finds is counted in households, with the persons who live in them beside.",
+    ),
+    (
         "individual risk",
         "The chance of a correct match by the estimator of Benedetti and Franconi, from a record's weight and the number of records like it; sdcMicro and µ-ARGUS print it.",
     ),

@@ -23,7 +23,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, RarecellError, UnknownColumns
 from rarecell.intruder.consistency import consistency
-from rarecell.intruder.household import HouseholdLinks, household_links, household_release
+from rarecell.intruder.household import household_release
 from rarecell.intruder.key_errors import EVERY_KEY, KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
@@ -44,7 +44,7 @@ from rarecell.run import models
 from rarecell.run.also_known import MOST_LEVELS_TRIED, claim_by_columns, trial_of_columns, worst_columns
 from rarecell.run.beside_keys import leak_summaries, leaks_between
 from rarecell.run.config import ERRORS_OF_A_REGISTER, FRAME, RunConfig
-from rarecell.run.households import guessed_members, put_together
+from rarecell.run.households import HouseholdTrials, guessed_members, household_intruders, put_together
 from rarecell.run.inputs import refuse_not_beside
 from rarecell.run.protect import protect
 from rarecell.run.swaps import intruder_summary
@@ -130,8 +130,8 @@ def attack(
         Column of the original with survey weights. Without a register they say how many people each record stands for, and
         ``population`` may be omitted.
     household : str, optional
-        Column of the original, and of the register, that says who lives with whom; an intruder who knows families is then tried
-        as well. Several columns that identify a household together are separated by commas.
+        Column of the original, and of the register, that says who lives with whom; intruders who know families are then
+        tried as well. Several columns that identify a household together are separated by commas.
     also_known : sequence of str, optional
         Columns beside the keys that an intruder may hold as well. Without them each column that both files have is tried.
     id : str, optional
@@ -210,15 +210,11 @@ def attack(
     of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
     if of_families is None:
         return Attack(summary, trials)
-    families = IntruderTrial("household", of_families.before, of_families.after)
-    household_intruder = replace(
-        intruder_summary(families),
-        persons_before=of_families.persons_before,
-        persons_after=of_families.persons_after,
-        persons_certain=of_families.persons_certain,
-        highest=of_families.after.highest,
+    families = tuple(
+        IntruderTrial(links.after.name, links.before, links.after) for links in (of_families.nearest, of_families.shadow)
     )
-    return Attack(replace(summary, intruders=(*summary.intruders, household_intruder)), (*trials, families))
+    intruders = (*summary.intruders, *household_intruders(of_families))
+    return Attack(replace(summary, intruders=intruders), (*trials, *families))
 
 
 N_TRIALS = 2
@@ -430,8 +426,8 @@ def stand_together(home: NDArray[np.integer]) -> tuple[int, int]:
 
 def _families(
     data: Microdata, files: Aligned, register: Frame, population: float, seed: int, progress: Progress
-) -> HouseholdLinks | None:
-    """What an intruder who knows families finds; None where the files do not hold whole households in comparable keys.
+) -> HouseholdTrials | None:
+    """What intruders who know families find; None where the files do not hold whole households in comparable keys.
 
     Households with a member who was not released, or whose keys are missing, are left out.
     """
@@ -463,7 +459,7 @@ def _families(
         model = fit_backoff(table, seed=seed, progress=progress)
         n_households = max(population * rows.members.n_households / len(codes), float(rows.members.n_households))
         homes_of_register = Register.modelled(record_risk(table, model, population=n_households), model, seed=seed)
-    return household_links(rows, household_release(rows, released), homes_of_register)
+    return HouseholdTrials.of(rows, household_release(rows, released), homes_of_register)
 
 
 def _register(

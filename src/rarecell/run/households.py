@@ -23,7 +23,6 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.intruder.household import (
-    KNOWS_FAMILIES,
     GuessedPairs,
     HouseholdLinks,
     guessed_pairs,
@@ -33,9 +32,10 @@ from rarecell.intruder.household import (
 )
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import RiskAfter, ScenarioTrial, risk_after
+from rarecell.intruder.trial import IntruderTrial, household_shadow
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.summary import Reliability
-from rarecell.outcome.swap import IntruderSummary
+from rarecell.outcome.swap import IntruderSummary, SureLinks
 from rarecell.outcome.words import counted, expected, listed, number, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
@@ -644,23 +644,48 @@ def links_after(assessment: Assessment, view: FamilyRisk, release: Release) -> H
     return household_links(view.rows, after, reporting_register(view, assessment))
 
 
-def links_of_households(assessment: Assessment, release: Release) -> tuple[HouseholdLinks, HouseholdLinks | None] | None:
-    """What an intruder who knows families finds: counted in the register or expected, and what the model expected beside a count."""
+@dataclass(frozen=True, eq=False)
+class HouseholdTrials:
+    """What intruders who know families find in a release: by the nearest household, and with this program."""
+
+    nearest: HouseholdLinks
+    shadow: HouseholdLinks
+
+    @classmethod
+    def of(cls, rows: HouseholdRows, release: Release, register: Register) -> HouseholdTrials:
+        """Try both on the :func:`~rarecell.intruder.household.household_release`."""
+        nearest = household_links(rows, release, register)
+        return cls(nearest, household_shadow(nearest, release, register))
+
+
+def links_of_households(assessment: Assessment, release: Release) -> tuple[HouseholdTrials, HouseholdTrials | None] | None:
+    """What intruders who know families find: counted in the register or expected, and what the model expected beside a count."""
     families = assessment.families
     if families is None:
         return None
-    links = links_after(assessment, families, release)
-    if families.register is None:
-        return links, None
     after = household_release(families.rows, codes_of_release(assessment, release))
-    return links, household_links(families.rows, after, modelled(families, assessment))
+    trials = HouseholdTrials.of(families.rows, after, reporting_register(families, assessment))
+    if families.register is None:
+        return trials, None
+    return trials, HouseholdTrials.of(families.rows, after, modelled(families, assessment))
 
 
-def household_intruder(assessment: Assessment, links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:
-    """The household intruder as a run reports it."""
+def household_intruders(trials: HouseholdTrials, expected: HouseholdTrials | None = None) -> tuple[IntruderSummary, ...]:
+    """The intruders who know families as a run or an attack reports them; ``expected`` is what the model says beside a count."""
+    nearest = replace(
+        _household_intruder(trials.nearest, None if expected is None else expected.nearest),
+        persons_certain=trials.nearest.persons_certain,
+        highest=trials.nearest.after.highest,
+        highest_risk=float(trials.nearest.risk_after().max(initial=0.0)),
+    )
+    return nearest, _household_intruder(trials.shadow, None if expected is None else expected.shadow)
+
+
+def _household_intruder(links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:
+    trial = IntruderTrial(links.after.name, links.before, links.after)
     return IntruderSummary(
-        name="household",
-        knows=KNOWS_FAMILIES,
+        name=trial.name,
+        knows=trial.knows,
         before=links.before.total,
         after=links.after.total,
         swapped=links.after.of_moved,
@@ -670,9 +695,7 @@ def household_intruder(assessment: Assessment, links: HouseholdLinks, expected: 
         estimated_after=None if expected is None else expected.after.total,
         persons_before=links.persons_before,
         persons_after=links.persons_after,
-        persons_certain=links.persons_certain,
-        highest=links.after.highest,
-        highest_risk=float(links.risk_after().max(initial=0.0)),
+        sure=tuple(SureLinks(above=sure.above, claimed=sure.claimed, right=sure.right) for sure in links.after.sure),
     )
 
 

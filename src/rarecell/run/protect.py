@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from rarecell.data.names import names_in
 from rarecell.data.treatment_text import DROP
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.household import HouseholdLinks
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.machine.threads import side_by_side
@@ -53,7 +52,8 @@ from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
 from rarecell.run.config import PARTICIPANTS, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import (
-    household_intruder,
+    HouseholdTrials,
+    household_intruders,
     household_question,
     links_of_households,
     refuse_broken,
@@ -231,7 +231,7 @@ def _swapped(request: ProtectConfig, assessment: Assessment, stages: Stages) -> 
         draft = _draft(request, assessment, plan, release, margins)
         unlinked = refuse_put_together(assessment, plan, draft.treated, request.accept_leak) if request.unlink else ""
         households = None if request.unlink else links_of_households(assessment, plan.release)
-        together = together_after(assessment, draft.release, after, None if households is None else households[0])
+        together = together_after(assessment, draft.release, after, None if households is None else households[0].nearest)
         swap = _judged_swaps(request, assessment, planned, draft, links, (before_blanks, after), households, together)
         swap = with_beyond(swap, assessment, draft.release, draft.columns, draft.treated, plan.task.distances)
         remaining, riskiest = left_at_risk(assessment, plan, after, together)
@@ -303,7 +303,7 @@ def _judged_swaps(
     draft: Draft,
     links: MovedLinks,
     risks_left: tuple[RiskAfter, RiskAfter],
-    households: tuple[HouseholdLinks, HouseholdLinks | None] | None,
+    households: tuple[HouseholdTrials, HouseholdTrials | None] | None,
     together: NDArray[np.float64] | None,
 ) -> SwapSummary:
     """What the swaps did, what intruders still find, and what it cost.
@@ -336,7 +336,7 @@ def _judged_swaps(
             lambda: swaps.intruder_summaries(assessment, plan.release, links, plan.task.distances, planned.shadow), cost
         )
         tried = intruders_after_blanks(tried, release, before_blanks, after)
-        return (*tried, *([] if households is None else [household_intruder(assessment, *households)])), of_swaps
+        return (*tried, *(() if households is None else household_intruders(*households))), of_swaps
 
     # Only one of the two may read the file, because a connection to an engine answers one question at a time.
     (intruders, of_swaps), interval = side_by_side(judgement, lambda: interval_after(assessment, release, after))

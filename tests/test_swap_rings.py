@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.choosing import priced_exchanges
+from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_task, with_rings
 from rarecell.swap.rings import WORTH, _pairs_to_merge, _prices
+from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import SwapTask
 from tests.strategies_swap import decomposable_cases
 
@@ -153,3 +155,59 @@ def test_the_list_of_swaps_names_giver_and_receiver() -> None:
     for row, names in zip(changed, audit["variables"], strict=True):
         assert names.split(",") == [key for key, is_new in zip("abcd", row, strict=True) if is_new]
     assert plan.n_values_changed == sum(len(names.split(",")) for names in audit["variables"])
+
+
+# ---------------------------------------------------------------------- whole households
+
+
+def _planned_households(seed: int, never_swap: tuple[str, ...], n_homes: int = 500) -> tuple[SwapPlan, np.ndarray]:
+    """Whole households exchange values on a chain region – sex – age – job of keys; all members share the region."""
+    draw = np.random.default_rng(seed)
+    home = np.repeat(np.arange(n_homes), draw.integers(1, 4, n_homes))
+    region = draw.integers(0, 9, n_homes)[home]
+    sex = draw.integers(0, 2, len(home))
+    age = 6 * sex + draw.integers(0, 12, len(home))
+    job = (age // 6 + draw.integers(0, 5, len(home))) % 7
+    people = pa.table({"region": region, "sex": sex, "age": age, "job": job})
+    table = rc.Microdata(people, keys=["region", "sex", "age", "job"]).table(records=True)
+    model = rc.DecomposableModel(table, cliques=[("region", "sex"), ("sex", "age"), ("age", "job")])
+    risk = rc.record_risk(table, model, population=20 * len(home))
+    task = SwapTask(table, model, risk=risk, constraints=SwapConstraints(never_swap=never_swap), seed=seed)
+    return plan_household_swaps(task, households=home, records=risk.riskiest(150)), home
+
+
+@pytest.mark.parametrize(("seed", "never_swap"), [(1, ()), (2, ()), (1, ("age", "job")), (2, ("age", "job"))])
+def test_households_in_rings_keep_margins_and_what_members_share(seed: int, never_swap: tuple[str, ...]) -> None:
+    plan, home = _planned_households(seed, never_swap)
+    table = plan.table
+    before = table.cells[table.cell_of(np.arange(table.n_rows))]
+    after = before.copy()
+    after[plan.rows] = plan.new_cells
+    assert all(check.is_identical for check in compare_margins(plan))
+    for names in ((0, 1), (1, 2), (2, 3)):
+        margins = [Counter(map(tuple, codes[:, names].tolist())) for codes in (before, after)]
+        assert margins[0] == margins[1]
+    # Every receiver has the giver's values where something moves, and its own elsewhere.
+    assert sorted(plan.sources.tolist()) == sorted(plan.rows.tolist())
+    for place, (row, giver) in enumerate(zip(plan.rows.tolist(), plan.sources.tolist(), strict=True)):
+        mask = int(plan.moved[place % len(plan)])
+        assert after[row].tolist() == [int(before[giver if mask >> k & 1 else row, k]) for k in range(table.n_keys)]
+    # The members of a household receive from those of one other, and still share their region.
+    giver_of: dict[int, int] = {}
+    for to, by in zip(home[plan.rows].tolist(), home[plan.sources].tolist(), strict=True):
+        assert giver_of.setdefault(to, by) == by != to
+    for number in giver_of:
+        assert len(set(after[home == number, 0].tolist())) == 1
+    if never_swap:
+        several = np.bincount(home)[home] > 1
+        assert (before[several, 0] != after[several, 0]).any()
+    # Households are handed round: in a ring nobody receives from whom they give to.
+    in_rings = [number for number, giver in giver_of.items() if giver_of[giver] != number]
+    assert len(in_rings) > 0.1 * len(giver_of)
+    assert max(np.bincount(home)[in_rings]) > 1
+    for number in in_rings:
+        way = [number]
+        while giver_of[way[-1]] != number:
+            way.append(giver_of[way[-1]])
+        assert len(way) >= 4
+        assert len({int((home == each).sum()) for each in way}) == 1

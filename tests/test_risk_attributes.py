@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
-from rarecell.risk.attributes import MOST_VALUES, AttributeLimits, Groups, attribute_risk, groups_within
+from rarecell.risk.attributes import MOST_VALUES, AttributeLimits, Groups, attribute_risk, groups_within, guess_gain_with_blanks
 from tests.naive import attributes as naive
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "pycanon.json").read_text(encoding="utf-8"))
@@ -184,6 +184,10 @@ def test_groups_that_keep_their_values_are_within_the_limits(
     if gain is not None and everybody:
         right = sum(naive.right(group) for group in by_group.values())
         assert right - naive.right(everybody) <= gain * len(everybody) + 1e-9
+    if gain is not None:
+        # Whoever names one value for everybody whose value is blank is within the limit, too, and so it is measured.
+        assert naive.gain_with_blanks(keys, values, cells) <= gain * len(values) + 1e-9
+        assert guess_gain_with_blanks(groups, kept) * len(values) == pytest.approx(naive.gain_with_blanks(keys, values, cells))
     if far is None and gain is None:
         # Only groups that fall short lose their values.
         every = naive.groups_of(keys, values)
@@ -198,7 +202,9 @@ def test_the_groups_that_tell_most_lose_their_values_first() -> None:
     values: list[int | None] = [1] * 4 + [0] * 6 + [0, 0, 1, 1]
     groups = _groups(keys, values)
     assert attribute_risk(groups).guess_gain == pytest.approx((4 + 6 + 2 - 8) / 14)
-    assert groups_within(groups, AttributeLimits(max_guess_gain=0.0)).tolist() == [False, True, True]
+    # If that group alone were blank, the blank would say ill.
+    assert guess_gain_with_blanks(groups, np.array([False, True, True])) == pytest.approx(4 / 14)
+    assert groups_within(groups, AttributeLimits(max_guess_gain=0.0)).tolist() == [False, False, True]
     assert groups_within(groups, AttributeLimits(max_guess_gain=0.3)).tolist() == [True, True, True]
     assert groups_within(groups, AttributeLimits(l_diversity=2)).tolist() == [False, False, True]
     assert not groups_within(groups, AttributeLimits(l_diversity=3)).any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 
@@ -47,3 +47,10 @@ def ordered(group: Sequence[Any], everybody: Sequence[Any]) -> float:
         below = sum(v <= values[at] for v in group) / len(group)
         total += abs(below - sum(v <= values[at] for v in everybody) / len(everybody))
     return total / (len(values) - 1) if len(values) > 1 else 0.0
+
+
+def gain_with_blanks(keys: Sequence[Hashable], values: Sequence[Any], keeps: Mapping[Any, bool]) -> int:
+    """How many more people are guessed right from groups that show their values, and by one value for all whose value is blank."""
+    shown = groups_of([key for key in keys if keeps[key]], [value for key, value in zip(keys, values, strict=True) if keeps[key]])
+    blank = [value for key, value in zip(keys, values, strict=True) if not keeps[key]]
+    return sum(map(right, shown.values())) + right(blank) - right(values)

@@ -99,10 +99,11 @@ class AttributeTarget(Plain):
     """What groups were to give away at most about a sensitive column, and what came of it.
 
     Of the ``values`` of the column, ``exchanged`` are those of another record that has the same values of ``agree``, and ``blanked``
-    are not released: those of every group of equal released keys that was not within the limits. ``before`` is the file with swapped
+    are not released: those of every group of equal released keys that was not within the limits, or that keeps blanks from telling. ``before`` is the file with swapped
     keys, ``after`` the groups that keep their values; ``met`` is whether there are any. ``right_in_truth`` counts the people about whom
     somebody is right who knows their true key values, looks up the group that has them in the released file, and names its most
-    frequent value.
+    frequent value. ``gain_with_blanks`` is the guess gain of somebody who also names one value, the best, for everybody whose value is
+    blanked.
     """
 
     column: str
@@ -115,6 +116,7 @@ class AttributeTarget(Plain):
     exchanged: int = 0
     agree: tuple[str, ...] = ()
     right_in_truth: float | None = None
+    gain_with_blanks: float | None = None
     before: AttributeSummary
     after: AttributeSummary
 
@@ -152,7 +154,7 @@ class AttributeTarget(Plain):
             else f"{counted(self.blanked, 'value')} of {number(self.values)} {verb(self.blanked, 'was', 'were')} blanked, all those of groups "
             "of equal keys that were not within it"
         )
-        return f"{first}. {capital(f'{self._moved}{blanked}')}. In the groups that keep their values {listed(were)}.{self._truth}"
+        return f"{first}. {capital(f'{self._moved}{blanked}')}. In the groups that keep their values {listed(were)}.{self._of_blanks}{self._truth}"
 
     @property
     def _moved(self) -> str:
@@ -164,6 +166,13 @@ class AttributeTarget(Plain):
             else ""
         )
         return f"{counted(self.exchanged, 'value')} {verb(self.exchanged, 'was', 'were')} exchanged{stays}; "
+
+    @property
+    def _of_blanks(self) -> str:
+        """A blank tells something if it is known why values are blanked."""
+        if not self.blanked or self.max_guess_gain is None or self.gain_with_blanks is None:
+            return ""
+        return f" With the best guess for all blanks, the guess gain in the whole file is {percent(self.gain_with_blanks)}."
 
     @property
     def _truth(self) -> str:

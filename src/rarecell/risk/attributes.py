@@ -415,23 +415,139 @@ def right_in_truth(groups: Groups, group: Integers, true_value: Integers) -> Flo
     return probability
 
 
-def groups_within(groups: Groups, limits: AttributeLimits, *, right: Floats | None = None) -> NDArray[np.bool_]:
+def groups_within(
+    groups: Groups, limits: AttributeLimits, *, right: Floats | None = None, truth: Groups | None = None
+) -> NDArray[np.bool_]:
     """Which groups may keep their values of a sensitive column, so that what is released is within the limits.
 
-    ``right`` is the number of people of each group about whom a guess is right in truth, where values were exchanged.
+    ``right`` is the number of people of each group about whom a guess is right in truth, and ``truth`` the same groups with true
+    values, where values were exchanged.
 
     A group keeps all of its values or none: whoever knows the method would guess that a single blank hides the frequent value. The
     file that groups are compared with is the released one, so the groups that are left are measured again until all are within
     the limits. If none can be, no group keeps its values.
+
+    Blanks tell something, too. If only groups were blank in which the file's most frequent value is not the most frequent one, a blank in a
+    column of two values would name the other. So further groups are blanked, in which the frequent value is frequent, until somebody who
+    names one value for all blanks is within the limit on guesses (:func:`guess_gain_with_blanks`).
     """
     kept = np.ones(groups.n_groups, dtype=bool)
+    guesses = None if limits.max_guess_gain is None else _Guesses.of(groups, right, truth)
     while kept.any():
         risk = attribute_risk(groups.only(kept))
         failing = limits.failing(risk if right is None else replace(risk, right=np.maximum(risk.right, right[kept])))
-        if not failing.any():
+        if failing.any():
+            kept[np.flatnonzero(kept)[failing]] = False
+        elif (
+            guesses is not None and limits.max_guess_gain is not None and guesses.more(kept) > guesses.most(limits.max_guess_gain)
+        ):
+            kept = guesses.within(kept, limits.max_guess_gain)
+        else:
             break
-        kept[np.flatnonzero(kept)[failing]] = False
     return kept
+
+
+def guess_gain_with_blanks(
+    groups: Groups, kept: NDArray[np.bool_], *, right: Floats | None = None, truth: Groups | None = None
+) -> float:
+    """Share of people guessed right, beyond those guessed from the file as a whole, if only some groups show their values.
+
+    The guess is the most frequent value of a group that shows its values, and for everybody else the value that most of them have:
+    whoever knows which groups are blanked may know that. The file as a whole is the one before values were blanked.
+    """
+    guesses = _Guesses.of(groups, right, truth)
+    return guesses.more(kept) / max(1, guesses.n_records)
+
+
+SETS_TRIED = 16
+"""Number of sets of telling groups for which it is counted how many others have to be blanked with them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Guesses:
+    """True values by group, for guesses about people whose value is shown or blank.
+
+    ``group``, ``value`` and ``counts`` have the records with a value; ``right`` is the number of right guesses in each group that shows
+    its values, ``of_mode`` the number of its records with the file's most frequent value.
+    """
+
+    group: Integers
+    value: Integers
+    counts: Integers
+    size: Integers
+    right: Floats
+    of_mode: Floats
+    mode: int
+    n_values: int
+
+    @classmethod
+    def of(cls, groups: Groups, right: Floats | None, truth: Groups | None) -> _Guesses:
+        shown, band, n_known = groups.banded, groups.band_of_value, groups.sensitive.n_levels - groups.sensitive.has_missing
+        is_shown = shown.value < shown.sensitive.n_levels - shown.sensitive.has_missing
+        most = np.zeros(groups.n_groups)
+        np.maximum.at(most, shown.group[is_shown], shown.counts[is_shown])
+        true = groups if truth is None else truth
+        has_value = true.value < n_known
+        group, value, counts = true.group[has_value], band[true.value[has_value]], true.counts[has_value]
+        n_values = int(band.max(initial=0)) + 1
+        mode = int(np.bincount(value, weights=counts, minlength=n_values).argmax())
+        return cls(
+            group,
+            value,
+            counts,
+            np.bincount(groups.group, weights=groups.counts, minlength=groups.n_groups).astype(np.int64),
+            most if right is None else np.maximum(most, right),
+            np.bincount(group, weights=counts * (value == mode), minlength=groups.n_groups).astype(np.float64),
+            mode,
+            n_values,
+        )
+
+    @property
+    def n_records(self) -> int:
+        return int(self.size.sum())
+
+    def most(self, limit: float) -> float:
+        """Number of people by whom a limit allows guesses to be better."""
+        return limit * self.n_records + 1e-9
+
+    def more(self, kept: NDArray[np.bool_]) -> float:
+        """How many more people are guessed right than by the most frequent value of the file."""
+        there = ~kept[self.group]
+        blank = np.bincount(self.value[there], weights=self.counts[there], minlength=self.n_values)
+        return float((self.right - self.of_mode)[kept].sum() + blank.max() - blank[self.mode])
+
+    def within(self, kept: NDArray[np.bool_], limit: float) -> NDArray[np.bool_]:
+        """The groups that still keep their values if as few as possible are blanked besides: telling groups, and others that cover them.
+
+        Telling groups go in the order of what they tell for each record. For some numbers of them, the cover is the shortest run of other
+        groups, those first in which the file's most frequent value has the largest share, with which guesses are within the limit.
+        """
+        gain = self.right - self.of_mode
+        held = np.flatnonzero(kept)
+        share = gain[held] / self.size[held]
+        telling = held[share > 0.0][np.argsort(-share[share > 0.0], kind="stable")]
+        others = held[share <= 0.0]
+        cover = others[np.argsort(-self.of_mode[others] / self.size[others], kind="stable")]
+        best, fewest = np.zeros(len(kept), dtype=bool), int(self.size[kept].sum())
+        for n_telling in np.unique(np.linspace(0, len(telling), SETS_TRIED).astype(np.int64)).tolist():
+            rest = kept.copy()
+            rest[telling[:n_telling]] = False
+            low, high = 0, len(cover) + 1
+            while low < high:
+                middle = (low + high) // 2
+                tried = rest.copy()
+                tried[cover[:middle]] = False
+                if self.more(tried) <= self.most(limit):
+                    high = middle
+                else:
+                    low = middle + 1
+            if low > len(cover):
+                continue
+            rest[cover[:low]] = False
+            n_blank = int(self.size[kept & ~rest].sum())
+            if n_blank < fewest:
+                best, fewest = rest, n_blank
+        return best
 
 
 def _without_missing(groups: Groups) -> Groups:

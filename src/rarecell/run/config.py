@@ -231,7 +231,7 @@ class ProtectConfig:
     )
     max_guess_gain: float | None = option(
         Number(high=1.0, metavar="SHARE"),
-        "Whoever finds a person's group may guess a sensitive value right for at most this share more people than from the file as a whole; the column is blanked in the groups that give most away.",
+        "Whoever finds a person's group may guess a sensitive value right for at most this share more people than from the file as a whole; the column is blanked in the groups that give most away, and in others, so that a blank tells nothing.",
         Group.RECORDS,
         on=PLANNING,
         default=None,

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.outcome.roles import AttributeTarget, nothing_given_away
 from rarecell.release.release import Release
-from rarecell.risk.attributes import AttributeLimits, Groups, attribute_risk, groups_within, right_in_truth
+from rarecell.risk.attributes import (
+    AttributeLimits,
+    Groups,
+    attribute_risk,
+    groups_within,
+    guess_gain_with_blanks,
+    right_in_truth,
+)
 from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
@@ -150,7 +157,8 @@ class _Sensitive:
         """Blank the values of groups that are beyond the limits: which records lose theirs, and what came of it."""
         right = np.zeros(self.groups.n_groups)
         np.add.at(right, self.group, right_in_truth(self.groups, self.group, self.true_value))
-        kept = groups_within(self.groups, limits, right=right)
+        truth = Groups.of_records(self.keys, self.codes, self.categories, self.true_value)[0]
+        kept = groups_within(self.groups, limits, right=right, truth=truth)
         is_blank = ~kept[self.group] & self.has_value
         # Without any value left there is nothing to measure.
         after = attribute_risk(self.groups.only(kept)) if is_blank.sum() < self.has_value.sum() else None
@@ -169,6 +177,7 @@ class _Sensitive:
             agree=self.agree,
             blanked=int(is_blank.sum()),
             right_in_truth=float(right_in_truth(self.groups, found_there, self.true_value).sum()),
+            gain_with_blanks=guess_gain_with_blanks(self.groups, kept, right=right, truth=truth),
             before=as_before,
             after=nothing_given_away(as_before) if after is None else after.summary(),
         )

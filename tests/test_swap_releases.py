@@ -26,11 +26,15 @@ def test_whoever_is_left_alone_is_exposed(rows: list[tuple[int, int, int]], has_
     link, earlier, new = (np.array(column) for column in zip(*rows, strict=True))
     found = compare_releases([link] if has_links else [], ["pets"] if has_links else [], [earlier], [new])
     groups = sorted(set(link.tolist())) if has_links else [None]
-    exposed = 0
+    exposed = recognised = 0
     for group in groups:
         among = link == group if has_links else np.ones(len(link), dtype=bool)
         exposed += (Counter(earlier[among].tolist()) - Counter(new[among].tolist())).total() == 1
+        recognised += sum(value not in new[among] for value in earlier[among])
     assert found.exposed == exposed
+    # A row that the other release does not have was changed, whoever it belongs to.
+    assert found.recognised == recognised <= found.differing
+    assert not found.differing or f"{recognised:,} of these" in found.sentence
     assert found.differing == int((earlier != new).sum())
     assert found.exposed <= found.differing
     assert found.linked == (sum(n == 1 for n in Counter(link.tolist()).values()) if has_links else 0)

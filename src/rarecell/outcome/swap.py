@@ -292,13 +292,15 @@ class ReleasedBefore(Plain):
     """An earlier release of the same file, held beside the new one.
 
     ``differing`` records have other key values in the two, ``linked`` ones a unique combination of values in the columns that stayed
-    the same, and ``exposed`` ones are recognised as swapped because nobody else can be the same person.
+    the same. ``recognised`` ones are known to be swapped in one of the two, because no record of the new release has the same values, and
+    ``exposed`` ones are known with both sets of values, because nobody else can be the same person.
     """
 
     records: int
     differing: int
     linked: int
     exposed: int
+    recognised: int = 0
     link_columns: tuple[str, ...] = ()
     sentence: str = ""
 

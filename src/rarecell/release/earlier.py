@@ -1,8 +1,9 @@
 """What does somebody learn who holds two releases of the same file?
 
 Columns that are the same in both releases link their records. Among the records that agree on these columns, those with the same
-key values in both releases are matched with each other. If exactly one record remains on each side, it is the same person with
-two sets of values: the intruder knows that it was swapped, and which values are in doubt.
+key values in both releases are matched with each other. A record of one release whose values no record of the other has was swapped in one of the
+two, whoever it belongs to. If exactly one record remains on each side, it is the same person with two sets of values: the intruder also
+knows which values are in doubt.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def compare_releases(
     group, n_groups = _ranks(links, n_records)
     both, _ = _ranks([np.concatenate(pair) for pair in zip(earlier, new, strict=True)], 2 * n_records)
     pair, n_pairs = _ranks([np.tile(group, 2), both], 2 * n_records)
-    surplus = np.bincount(pair[:n_records], minlength=n_pairs) - np.bincount(pair[n_records:], minlength=n_pairs)
+    n_earlier, n_new = (np.bincount(part, minlength=n_pairs) for part in (pair[:n_records], pair[n_records:]))
+    surplus, recognised = n_earlier - n_new, int(n_earlier[n_new == 0].sum())
     group_of_pair = np.zeros(n_pairs, dtype=np.int64)
     group_of_pair[pair] = np.tile(group, 2)
     left = np.bincount(group_of_pair, weights=np.maximum(surplus, 0), minlength=n_groups)
@@ -62,19 +64,20 @@ def compare_releases(
         differing=differing,
         linked=int((np.bincount(group, minlength=n_groups) == 1).sum()) if links else 0,
         exposed=exposed,
+        recognised=recognised,
         link_columns=tuple(link_columns),
-        sentence=_sentence(n_records, differing, exposed, link_columns),
+        sentence=_sentence(n_records, differing, recognised, exposed, link_columns),
     )
 
 
-def _sentence(records: int, differing: int, exposed: int, link_columns: Sequence[str]) -> str:
+def _sentence(records: int, differing: int, recognised: int, exposed: int, link_columns: Sequence[str]) -> str:
     if not differing:
         return "Every record has the same key values as in the earlier release; holding both teaches nothing."
     by = f"the columns {', '.join(link_columns)}" if link_columns else "no column"
     return (
         f"{differing:,} of {records:,} records have other key values than in the earlier release. The two are linked by {by}; "
-        f"{exposed:,} of these records are recognised as swapped by whoever holds both. Release the same protected values again, or "
-        "leave out a column that links them."
+        f"{recognised:,} of these records are recognised as swapped in one of the two by whoever holds both, and {exposed:,} are left alone, so "
+        "that both sets of values are known to be one person's. Release the same protected values again, or leave out a column that links them."
     )
 
 

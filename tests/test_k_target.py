@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.outcome.swap import IntruderSummary
 from rarecell.release.blanks import blank_to_k
+from rarecell.run.after import intruders_after_blanks
 
 FEW = settings(max_examples=40, deadline=None)
 
@@ -140,3 +143,16 @@ def test_a_profile_with_a_least_k_is_met(tmp_path: Path) -> None:
     assert [reason.limit for reason in swapped.refusals] == ["least_k"]
     assert "--k 4" in swapped.refusals[0].command
     assert rc.protect(sample, k=4, **wishes).summary.release.profile.refusals == ()
+
+
+def test_the_interval_of_links_shrinks_with_the_links_that_blanks_take() -> None:
+    """Of 100 links 4 are left: a fifth of the spread, around what is left."""
+    links = {"knows": "", "before": 120.0, "after": 100.0, "swapped": 2.0, "interval_after": (80.0, 130.0)}
+    tried = tuple(IntruderSummary(name=name, **links) for name in ("nearest", "exact", "shadow"))
+    before = SimpleNamespace(match_probability=np.full(98, 1.0))
+    after = SimpleNamespace(match_probability=np.array([2.0]), swapped_link=np.array([2.0]), expected_correct_matches=4.0)
+    nearest, exact, shadow = intruders_after_blanks(tried, SimpleNamespace(blanks=object()), before, after)
+    for intruder in (nearest, exact):
+        assert intruder.after == pytest.approx(4.0)
+        assert intruder.interval_after == pytest.approx((0.0, 10.0))
+    assert shadow == tried[2]

@@ -41,6 +41,15 @@ def test_a_second_release_moves_the_same_values(survey: Path, tmp_path: Path) ->
     assert given.summary.swap.earlier.differing > 0
 
 
+def test_a_second_release_takes_both_seeds_of_the_first(survey: Path, tmp_path: Path) -> None:
+    """The seed of the models is part of it: partners are chosen against what these say."""
+    wishes = {"keys": KEYS, "population": 85_000, "risk_above": 0.1}
+    rc.protect(str(survey), out=tmp_path / "first", seed=4, **wishes)
+    again = rc.protect(str(survey), out=tmp_path / "again", released=str(tmp_path / "first"), **wishes)
+    assert again.assessment.config.seed == 4
+    assert again.summary.swap.earlier.differing == again.summary.swap.earlier.recognised == 0
+
+
 def test_partners_have_equal_weights_where_weights_name_post_strata() -> None:
     sample = datasets.census_sample().select(KEYS).slice(0, 3_000)
     age, sex = (np.array(sample[name]) for name in ("age", "sex"))

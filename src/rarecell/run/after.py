@@ -6,6 +6,7 @@ sensitive columns, intervals; an earlier release of the same records.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -546,7 +547,8 @@ def intruders_after_blanks(
     """What intruders find once values are blanked as well; ``before`` is the risk without blanks.
 
     The nearest intruder's links are those that are left in the released file. Who asks for equal values loses what blanks take from
-    records that stayed; blanks of swapped records are not counted in his favour. Whoever knows more is not said to find less.
+    records that stayed; blanks of swapped records are not counted in his favour. Whoever knows more is not said to find less. Ends of an
+    interval come nearer as the spread of a sum of independent links does, by the root of the share that is left.
     """
     if release.blanks is NOTHING_BLANK:
         return intruders
@@ -557,8 +559,9 @@ def intruders_after_blanks(
             return intruder
         links = after.expected_correct_matches if intruder.name == "nearest" else max(0.0, intruder.after - taken)
         swapped = float(after.swapped_link.sum()) if intruder.name == "nearest" else intruder.swapped
-        low = tuple(min(end, links) for end in intruder.interval_after[:1])
-        return replace(intruder, after=links, swapped=swapped, interval_after=(*low, *intruder.interval_after[1:]))
+        spread = math.sqrt(min(1.0, links / intruder.after)) if intruder.after > 0.0 else 1.0
+        ends = tuple(max(0.0, links + spread * (end - intruder.after)) for end in intruder.interval_after)
+        return replace(intruder, after=links, swapped=swapped, interval_after=ends)
 
     return tuple(recounted(intruder) for intruder in intruders)
 

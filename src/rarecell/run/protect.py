@@ -104,7 +104,7 @@ def protect(
     True
     """
     config, frames = as_config(data, frame, options)
-    config = swaps.with_earlier_seed(config)
+    config = swaps.with_earlier_seed(config, is_seed_given="seed" in options)
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
     config, request = as_released(with_choice(config))

@@ -508,10 +508,11 @@ def intruder_summary(trial: IntruderTrial) -> IntruderSummary:
     )
 
 
-def with_earlier_seed(config: RunConfig) -> RunConfig:
-    """The same run with the seed of an earlier release of the file that it names, unless the user gave one.
+def with_earlier_seed(config: RunConfig, *, is_seed_given: bool = False) -> RunConfig:
+    """The same run with the seeds of an earlier release of the file that it names, unless the user gave one.
 
     With the same choices the same records then move in the same way, and whoever holds both releases learns nothing from the second.
+    Models are drawn by a seed of their own, and partners are chosen against what these say, so both seeds are those of the earlier run.
     """
     request = config.protect
     if request is None or request.released is None or request.formal or request.swap_seed is not None:
@@ -521,7 +522,8 @@ def with_earlier_seed(config: RunConfig) -> RunConfig:
         return config
     earlier = RunConfig.read(choices)
     drawn = earlier.seed if earlier.protect is None or earlier.protect.swap_seed is None else earlier.protect.swap_seed
-    return replace(config, protect=replace(request, swap_seed=drawn))
+    seed = config.seed if is_seed_given or config.seed != RunConfig.seed else earlier.seed
+    return replace(config, seed=seed, protect=replace(request, swap_seed=drawn))
 
 
 def with_secret_seed(config: RunConfig) -> RunConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.search.score import possible_cells
+from rarecell.table.categories import Coarsening
 from rarecell.table.coarsening import LEAST_IN_BAND, LEAST_RECORDS, automatic_coarsenings, relearned
 from rarecell.table.marginals import Marginals, ranked
 from rarecell.table.subsample import random_part
@@ -138,6 +140,23 @@ def test_project_and_recode_keep_records_and_counts(table: rc.ContingencyTable, 
             recoded.cells[recoded.record_cell][:, k], coarsening.group_of_level[table.cells[table.record_cell][:, k]]
         )
         assert all(c.n_levels < coarsening.n_levels for c in recoded.coarsenings if c.key == coarsening.key)
+
+
+def test_recoding_keeps_only_coarsenings_that_its_groups_fit_into() -> None:
+    key = categories([6])
+    thirds = Coarsening("k/3", key[0].key, np.array([0, 0, 1, 1, 2, 2]), ("a", "b", "c"))
+    halves = Coarsening("k/2", key[0].key, np.array([0, 0, 0, 0, 1, 1]), ("a", "b"))
+    codes = np.arange(60, dtype=np.int32).reshape(-1, 1) % 6
+    table = replace(rc.ContingencyTable.from_codes(codes, key), coarsenings=(thirds, halves))
+    assert [c.name for c in table.recode(thirds).coarsenings] == ["k/2"]
+    # Bands that somebody else offers cut through the thirds, once so that a group would be lost, once so that all have a level.
+    for offered in ([0, 1, 1, 2, 3, 3], [0, 0, 0, 1, 2, 3], [0, 1, 2, 2, 2, 3]):
+        bands = Coarsening("bands", key[0].key, np.array(offered), tuple("abcd"))
+        recoded = table.recode(bands)
+        for coarsening in recoded.coarsenings:
+            original = next(c for c in table.coarsenings if c.name == coarsening.name)
+            of_records = coarsening.group_of_level[recoded.cells[recoded.record_cell][:, 0]]
+            np.testing.assert_array_equal(of_records, original.group_of_level[codes[:, 0]])
 
 
 def test_memory_budget_is_kept() -> None:

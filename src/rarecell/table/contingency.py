@@ -304,7 +304,8 @@ class ContingencyTable(Vertices, Shown):
     def recode(self, coarsening: Coarsening) -> ContingencyTable:
         """The table with a key replaced by its coarsening, as if the file were released in that form.
 
-        Coarser coarsenings of that key stay, as coarsenings of the recoded key. So do structural zeros of other keys.
+        Coarsenings of that key stay, as coarsenings of the recoded key, if the new levels fit into their groups. So do structural
+        zeros of other keys.
         """
         k = self.keys.index(coarsening.key)
         cells = np.array(self.cells, order="F")
@@ -315,7 +316,7 @@ class ContingencyTable(Vertices, Shown):
         kept = [
             replace(c, group_of_level=c.group_of_level[first_level]) if c.key == coarsening.key else c
             for c in self.coarsenings
-            if c.key != coarsening.key or c.n_levels < coarsening.n_levels
+            if c.key != coarsening.key or (c.n_levels < coarsening.n_levels and c.is_coarser_than(coarsening))
         ]
         others = [key for key in self.keys if key != coarsening.key]
         zeros = None if self.structural_zeros is None else self.structural_zeros.project(others) or None

@@ -58,8 +58,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wait(browser: Browser, address: str, *, seconds: float = 120) -> Any:
-    """Follow a run's page until it leads on or says why not."""
+def wait(browser: Browser, address: str, *, seconds: float = 900) -> Any:
+    """Follow a run's page until it leads on or says why not; on a busy computer a run waits longer than it works."""
     path = address.removeprefix(browser.gate.base)
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -216,3 +216,14 @@ def test_a_null_byte_in_a_configuration_is_refused(survey: Path, option: Option)
         (protect if option in options_of_config(ProtectConfig) else given)[option.name] = value
         with pytest.raises(RarecellError):
             RunConfig.from_mapping({**given, "protect": protect})
+
+
+@pytest.mark.parametrize("place", ["n" * 300, "n" * 5000, "x\udc80y"], ids=["long", "longer", "no text"])
+@pytest.mark.parametrize("option", ["--released", "--register", "--zeros", "--profile", "--hierarchy"])
+def test_odd_places_end_in_one_paragraph_in_a_whole_run_too(survey: Path, tmp_path: Path, option: str, place: str) -> None:
+    value = f"age={place}" if option == "--hierarchy" else place
+    words = ["protect", str(survey), "--keys", "age,sex", "--population", "1000", "--top", "3", "--model", "single", "--quiet"]
+    done = CliRunner().invoke(main, [*words, option, value, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert not (tmp_path / "run" / "run.json").exists()

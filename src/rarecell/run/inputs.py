@@ -6,6 +6,7 @@ Checked before anything is counted, so that a mistyped column or folder costs no
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ def inputs_of(config: RunConfig, frame: Frame = None) -> list[Path]:
     for place in (config.register or "", zeros, *config.hierarchies.values()):
         paths += named_places(place)
     if config.protect is not None and config.protect.released is not None:
-        paths += sorted(Path(config.protect.released).glob("protected.*"))
+        paths += protected_files(Path(config.protect.released))
     return paths
 
 
@@ -186,9 +187,14 @@ def band_width(numbers: Sequence[float], n_bands: int) -> float:
     return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= least * (1.0 - 1e-9))
 
 
+def protected_files(folder: Path) -> list[Path]:
+    """The protected files in a folder; none where there is no folder, or its name is one that no file system takes."""
+    return sorted(folder.glob("protected.*")) if os.path.isdir(folder) else []
+
+
 def earlier_release(folder: Path) -> Path:
     """The protected file of an earlier run."""
-    written = sorted(folder.glob("protected.*")) if folder.is_dir() else []
+    written = protected_files(folder)
     if not written:
         raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that was given with --out.")
     return written[0]

@@ -6,6 +6,7 @@ and which further columns to look at.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -518,7 +519,8 @@ def with_earlier_seed(config: RunConfig, *, is_seed_given: bool = False) -> RunC
     if request is None or request.released is None or request.formal or request.swap_seed is not None:
         return config
     choices = Path(request.released) / "run.toml"
-    if not choices.is_file():
+    # A name that no file system takes is no file, either: what is missing is said where the earlier release is looked for.
+    if not os.path.isfile(choices):
         return config
     earlier = RunConfig.read(choices)
     drawn = earlier.seed if earlier.protect is None or earlier.protect.swap_seed is None else earlier.protect.swap_seed

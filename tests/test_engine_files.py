@@ -172,14 +172,26 @@ def test_an_hour_that_occurs_twice_is_two_levels_however_it_is_counted(tmp_path:
     assert levels[0] == levels[1] == ("2024-10-27 00:30:00+00:00", "2024-10-27 01:30:00+00:00")
 
 
-def test_long_whole_numbers_of_a_workbook_stay_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [999_999_999_999_999, 2**53, -(2**53)])
+def test_long_whole_numbers_of_a_workbook_stay_whole(number: int, tmp_path: Path) -> None:
+    path = workbook_of_numbers(tmp_path, number)
+    assert open_source(path).take(np.arange(1), ["person"])["person"].to_pylist() == [str(number)]
+
+
+@pytest.mark.parametrize("number", [2**53 + 3, 2**60, -(2**53) - 2])
+def test_whole_numbers_that_a_workbook_rounds_are_refused(number: int, tmp_path: Path) -> None:
+    path = workbook_of_numbers(tmp_path, number)
+    with pytest.raises(BadInput, match="more than 15 digits in column 'person'"):
+        open_source(path).n_rows()
+
+
+def workbook_of_numbers(folder: Path, number: int) -> Path:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    for row in (["person", "age"], [2**53 + 2, 30], [2**60, 31]):
+    for row in (["person", "age"], [number, 30]):
         book.active.append(row)
-    book.save(tmp_path / "a.xlsx")
-    source = open_source(tmp_path / "a.xlsx")
-    assert source.take(np.arange(2), ["person"])["person"].to_pylist() == [str(2**53 + 2), str(2**60)]
+    book.save(folder / "a.xlsx")
+    return folder / "a.xlsx"
 
 
 # ---------------------------------------------------------------------- statistics packages

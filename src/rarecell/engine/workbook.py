@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
+MOST_EXACT = 2**53
+"""The largest whole number up to which floats hold all of them."""
+
+
 class WorkbookSource(CachedSource):
     """One sheet of a workbook: the one that ``settings.sheet`` names, or else the first that is not empty."""
 
@@ -172,6 +176,12 @@ class WorkbookSource(CachedSource):
         for name, value in zip(header, row, strict=False):
             if isinstance(value, _TIMES):
                 self._dates.setdefault(name, str(number))
+            elif isinstance(value, float) and value.is_integer() and MOST_EXACT < abs(value) < 2**63:
+                raise BadInput(
+                    f"Row {number} of sheet '{self.sheet}' of {self.path} has a number of more than 15 digits in column '{name}'. Workbooks "
+                    "round such numbers, so that different ones may look alike. Store the column as text, or save the sheet as 'CSV UTF-8' "
+                    "with the program that made the numbers."
+                )
         return (cells + [""] * len(header))[: len(header)]
 
 
@@ -198,6 +208,6 @@ def _shown(value: Level) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        # Workbooks keep all numbers as floats; long numbers, such as those of persons, stay whole.
+        # Workbooks keep all numbers as floats.
         return str(int(value))
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)

@@ -112,21 +112,19 @@ def test_whole_households_with_scenarios_and_targets(wish: dict[str, Any], scena
     assert len(plan)
     household = np.array(people.column("household").to_pylist())
     size = np.bincount(household)
-    partner_of: dict[int, set[int]] = {}
-    for one, other in zip(household[plan.records], household[plan.partners], strict=True):
-        assert size[one] == size[other]
-        partner_of.setdefault(int(one), set()).add(int(other))
-        partner_of.setdefault(int(other), set()).add(int(one))
-    assert all(len(others) == 1 for others in partner_of.values())
+    givers: dict[int, set[int]] = {}
     keys_of: dict[int, set[str]] = {}
-    for pair, one in enumerate(household[plan.records].tolist()):
-        keys_of.setdefault(one, set()).update(plan.variables(pair))
-    for one, keys in keys_of.items():
-        # All members took part: the household has the values that the other one had.
-        (other,) = partner_of[one]
+    for place, (receiver, giver) in enumerate(zip(household[plan.rows].tolist(), household[plan.sources].tolist(), strict=True)):
+        assert size[receiver] == size[giver]
+        givers.setdefault(receiver, set()).add(giver)
+        keys_of.setdefault(receiver, set()).update(plan.variables(place % len(plan)))
+    assert all(len(homes) == 1 for homes in givers.values())
+    for receiver, keys in keys_of.items():
+        # All members took part: the household has the values that its giver had.
+        (giver,) = givers[receiver]
         for key in keys:
             before, after = (np.array(frame.column(key).to_pylist()) for frame in (people, done.frame))
-            assert sorted(after[household == one]) == sorted(before[household == other])
+            assert sorted(after[household == receiver]) == sorted(before[household == giver])
     assert not any("rule out" in left.reason for left in plan.unswapped)
     assert done.summary.swap.margins_identical
     if "max_correct_links" in wish:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -65,8 +66,18 @@ def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, add
     begin_run(first, base)
     first.wait_for_selector("[data-job]")
     job = first.url
+    # The run waits, however quick it is, until the second tab has asked for one.
+    workers = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "rarecell.app.worker" in process.cmdline() and "--rehearse" not in process.cmdline()
+    ]
+    for worker in workers:
+        worker.suspend()
     begin_run(tabs[0], base)
     assert "Another run is in progress" in tabs[0].inner_text("body")
+    for worker in workers:
+        worker.resume()
     assert tabs[0].get_by_label("Number of units the sample was drawn from").input_value() == "20000"
     # The progress can be watched from any tab, left, and looked at again.
     tabs[1].goto(job)

@@ -410,7 +410,7 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     }
     if roles["key"]:
         options = []
-        for option, value in (("sheet", sheet), ("encoding", encoding), ("decimal", decimal), ("codebook", codebook)):
+        for option, value in (("sheet", sheet), ("encoding", encoding), ("decimal", decimal)):
             options += [f"--{option} {shlex.quote(value)}"] if value else []
         for option in ("key", "weight", "household", "id", "sensitive"):
             name = "keys" if option == "key" else option

@@ -301,7 +301,7 @@ class _HouseholdPlanner:
         return merged(as_pairs, first, second, pairs.moved[first], apart, price)
 
     def _pairs_to_merge(self, members: MemberPairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of households on the same side whose members exchange the same vertices and agree on all that these interact with."""
+        """Pairs of households whose members exchange the same vertices, agree on all that these interact with and on what they keep."""
         search, homes, pairs = self.search, self.households, self.pairs
         units, graph = search.units, search.interactions
         within = [units.position(name) for name in search.constraints.within]
@@ -315,10 +315,13 @@ class _HouseholdPlanner:
                 mask, codes = int(members.moved[m]), units.codes[units.record_unit[members.records[m]]]
                 around = [*graph_members(graph.neighbourhood(mask)), *within]
                 of_members += [int(place[m]), mask, *codes[around].tolist()]
-            if within:
-                by = homes.sorted_by(int(pairs.moved[pair]))
-                rows = by.rows[homes.start[home] : homes.start[home + 1]]
-                of_members += units.codes[units.record_unit[rows]][:, within].ravel().tolist()
+            # Whoever exchanges nothing, or fewer vertices, must hold what the others of the ring hold: all members come from one household.
+            by = homes.sorted_by(int(pairs.moved[pair]))
+            rows = by.rows[homes.start[home] : homes.start[home + 1]]
+            exchanged = {int(members.records[m]): int(members.moved[m]) for m in range(start[pair], start[pair + 1])}
+            for row in rows.tolist():
+                stays = int(pairs.moved[pair]) & ~exchanged.get(row, 0)
+                of_members += units.codes[units.record_unit[row]][[*graph_members(stays), *within]].tolist()
             alike.setdefault(tuple(of_members), []).append(pair)
         chosen = [
             (pair, mate)

@@ -116,7 +116,7 @@ def merged(
     with np.errstate(invalid="ignore"):
         increase = np.stack([_increase(price, one, other) for one, other in _MERGES], axis=1)
     # Two of the four go on receiving from their own partner what moves in the ring, which must be allowed as well.
-    is_allowed = np.isfinite(price[:, range(4), [_MATE[receiver] for receiver in range(4)]]).all(axis=1)
+    is_allowed = np.asarray(np.isfinite(price[:, range(4), [_MATE[receiver] for receiver in range(4)]]).all(axis=1))
     increase[~(np.isfinite(increase) & is_allowed[:, None])] = np.inf
     n_pairs = len(pairs.to_record)
     is_pair, has_changed = np.ones(n_pairs, dtype=bool), np.zeros((n_pairs, 2), dtype=bool)

@@ -38,10 +38,20 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], str]:
     return app, app.stdout.readline().strip()
 
 
-def begin_run(page: Any, address: str) -> None:
+def begin_run(page: Any, address: str, name: str = "people-1") -> None:
     page.goto(f"{address}/keys?file=people.csv")
     page.get_by_label("Number of units the sample was drawn from").fill("20000")
+    page.get_by_label("Folder for the results").fill(name)
     page.get_by_role("button", name="Estimate the risk").click()
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """Whether a process makes a run, or gets ready for one; processes that have ended are not asked."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return False
+    return "rarecell.app.worker" in words
 
 
 def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, address: str, new_page: Callable[..., Any]) -> None:
@@ -63,18 +73,15 @@ def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, add
         assert "people.csv" not in other.content()
         assert "rarecell app" in other.inner_text("body")
 
+    # The process of the run waits, however quick it is, until the second tab has asked for one.
+    workers = [process for process in psutil.Process().children(recursive=True) if is_worker(process)]
+    assert workers
+    for worker in workers:
+        worker.suspend()
     begin_run(first, base)
     first.wait_for_selector("[data-job]")
     job = first.url
-    # The run waits, however quick it is, until the second tab has asked for one.
-    workers = [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "rarecell.app.worker" in process.cmdline() and "--rehearse" not in process.cmdline()
-    ]
-    for worker in workers:
-        worker.suspend()
-    begin_run(tabs[0], base)
+    begin_run(tabs[0], base, "second")
     assert "Another run is in progress" in tabs[0].inner_text("body")
     for worker in workers:
         worker.resume()
@@ -88,7 +95,8 @@ def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, add
     assert tabs[1].locator("h1").inner_text() == first.locator("h1").inner_text()
     tabs[2].reload()
     assert tabs[2].get_by_role("link", name="people-1").count() >= 1
-    # The name that was proposed to both tabs is taken now.
+    # The name of the first run is taken now.
+    tabs[0].get_by_label("Folder for the results").fill("people-1")
     tabs[0].get_by_role("button", name="Estimate the risk").click()
     assert "A run called 'people-1' already exists" in tabs[0].inner_text("body")
     tabs[0].get_by_label("Folder for the results").fill("second")

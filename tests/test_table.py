@@ -83,6 +83,17 @@ def test_margins_of_far_more_possible_than_occupied_cells_are_hashed() -> None:
         ]
 
 
+@pytest.mark.parametrize("n_records", [3, 3000, 40_000])
+def test_entropy_terms_of_dense_and_hashed_sets_in_any_order(n_records: int) -> None:
+    """Cells of shared members are numbered densely or in a hash table, in one part of the sets or in several."""
+    rng = np.random.default_rng(n_records)
+    sizes = [7, 400, 2, 300, 500, 3]
+    table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (n_records, 6)).astype(np.int32), categories(sizes))
+    masks = rng.permutation(np.arange(64, dtype=np.uint64))
+    expected = [naive.entropy_term(table, int(mask)) for mask in masks]
+    np.testing.assert_allclose(Marginals(table).entropy_terms(masks), expected, atol=1e-6)
+
+
 @given(tables(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_lookup_finds_counts_of_any_cell(table: rc.ContingencyTable, data: st.DataObject) -> None:

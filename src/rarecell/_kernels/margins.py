@@ -13,9 +13,6 @@ from rarecell._kernels.hashing import slot_of_key
 
 _EMPTY = np.int64(-1)
 
-_ROWS_AT_ONCE = 4096
-"""Number of rows whose keys stay in the processor's cache until they are counted."""
-
 _TABULATED = 4096
 _N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.arange(1, _TABULATED))])
 """n log n of small counts: most counts are small, and computing a logarithm takes longer than looking it up."""
@@ -36,52 +33,75 @@ def marginal_keys(codes, columns, begins, adds):
 
     ``codes`` has one row per column of the table: another memory layout would be one more type to compile for.
     """
-    keys = np.empty(codes.shape[1], dtype=np.int64)
-    _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, keys)
+    keys = np.zeros(codes.shape[1], dtype=np.int64)
+    for j in range(len(columns)):
+        # Unsigned positions need no check of their sign.
+        column, begin = codes[columns[j]], np.uint64(begins[j])
+        for i in range(len(keys)):
+            keys[i] += adds[begin + column[np.uint64(i)]]
     return keys
 
 
-@njit(cache=True, nogil=True)
-def _fill_keys(codes, start, stop, columns, begins, adds, keys):
-    """Keys of the rows ``start:stop`` from the members of a marginal.
-
-    Unsigned positions need no check of their sign, and a literal in a call would be one more type to compile for.
-    """
-    begin_row = np.uint64(start)
-    for i in range(stop - start):
-        keys[i] = 0
-    for j in range(len(columns)):
-        column, begin = codes[columns[j]], np.uint64(begins[j])
-        for i in range(stop - start):
-            keys[i] += adds[begin + column[begin_row + np.uint64(i)]]
+# Σ n log n of many marginals.
+#
+# Sets come in an order in which neighbours share their first members. The cells of a set's first members are numbered 0, 1, …
+# without gaps, and these numbers are kept for the next set; only the last member has to be counted. So a set costs one pass over
+# the rows however many members it has, and the counts are few enough to stay in a core's cache.
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):
-    sums = np.zeros(n_possible, dtype=counts.dtype)
-    keys = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
-    for start in range(0, len(counts), _ROWS_AT_ONCE):
-        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(counts) else len(counts)
-        _fill_keys(codes, start, stop, columns, begins, adds, keys)
-        for i in range(start, stop):
-            sums[np.uint64(keys[i - start])] += counts[i]
+def _number_dense(before, column, begin, level_codes, n_levels, place, number):
+    """Number the pairs of a cell so far and a level in order of appearance; ``place`` is −1 for every possible pair."""
+    n_cells = np.int64(0)
+    for i in range(len(before)):
+        pair = np.uint64(np.int64(before[i]) * n_levels + level_codes[np.uint64(begin) + np.uint64(column[i])])
+        if place[pair] < 0:
+            place[pair] = n_cells
+            n_cells += 1
+        number[i] = place[pair]
+    return n_cells
+
+
+@njit(cache=True, nogil=True)
+def _number_hashed(before, column, begin, level_codes, n_levels, number):
+    """The same with a hash table, where many pairs are possible."""
+    owner = _free_slots(len(before))
+    at_slot = np.empty(len(owner), dtype=np.int32)
+    n_cells = np.int64(0)
+    for i in range(len(before)):
+        pair = np.int64(before[i]) * n_levels + level_codes[np.uint64(begin) + np.uint64(column[i])]
+        slot = slot_of_key(owner, pair)
+        if owner[slot] == _EMPTY:
+            owner[slot] = pair
+            at_slot[slot] = n_cells
+            n_cells += 1
+        number[i] = at_slot[slot]
+    return n_cells
+
+
+@njit(cache=True, nogil=True)
+def _sum_dense(before, counts, column, begin, level_codes, n_levels, n_possible, sums):
+    """Σ n log n over the pairs of a cell so far and a level; ``sums`` is 0 before and after."""
+    for i in range(len(before)):
+        pair = np.uint64(np.int64(before[i]) * n_levels + level_codes[np.uint64(begin) + np.uint64(column[i])])
+        sums[pair] += counts[i]
     total = 0.0
-    for n in sums:
-        if n > 1:  # 0 and 1 add nothing, and are most of a sparse marginal
-            total += n_log_n(np.float64(n))
+    for possible in range(n_possible):
+        if sums[possible] > 1:  # 0 and 1 add nothing, and are most of a sparse marginal
+            total += n_log_n(np.float64(sums[possible]))
+        sums[possible] = 0
     return total
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_hashed(keys, counts):
-    bits = 4
-    while (1 << bits) < 2 * len(keys):
-        bits += 1
-    owner = np.full(1 << bits, _EMPTY)
-    sums = np.zeros(1 << bits, dtype=counts.dtype)
-    for i in range(len(keys)):
-        slot = slot_of_key(owner, keys[i])
-        owner[slot] = keys[i]
+def _sum_hashed(before, counts, column, begin, level_codes, n_levels):
+    """The same with a hash table, where many pairs are possible."""
+    owner = _free_slots(len(before))
+    sums = np.zeros(len(owner), dtype=counts.dtype)
+    for i in range(len(before)):
+        pair = np.int64(before[i]) * n_levels + level_codes[np.uint64(begin) + np.uint64(column[i])]
+        slot = slot_of_key(owner, pair)
+        owner[slot] = pair
         sums[slot] += counts[i]
     total = 0.0
     for slot in range(len(owner)):
@@ -91,21 +111,55 @@ def _sum_of_n_log_n_hashed(keys, counts):
 
 
 @njit(cache=True, nogil=True)
-def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):
+def _free_slots(n_keys):
+    bits = 4
+    while (1 << bits) < 2 * n_keys:
+        bits += 1
+    return np.full(1 << bits, _EMPTY)
+
+
+@njit(cache=True, nogil=True)
+def sums_of_n_log_n(codes, counts, first, members, columns, begins, levels, level_codes, sums):
     """Write Σ n_a log n_a over the cells of each marginal to ``sums``; ``codes`` has one row per column of the table.
 
-    Marginal j has the members ``first[j]`` to ``first[j+1]``, each as in :func:`marginal_keys`, and ``n_possible[j]``
-    possible cells. The kernel holds no lock, so several threads can do a part each. With 32-bit counts the array of sums,
-    which is accessed at random, is half as long.
+    Marginal j has the vertices ``members[first[j]]`` to ``members[first[j + 1] - 1]``, one at least. Vertex v reads the column
+    ``columns[v]``, where code c is its level ``level_codes[begins[v] + c]`` of ``levels[v]``. The kernel holds no lock, so several
+    threads can do a part each. With 32-bit counts the sums, which are accessed at random, take half the room.
     """
-    for j in range(len(n_possible)):
-        own_columns, own_begins = columns[first[j] : first[j + 1]], begins[first[j] : first[j + 1]]
-        if n_possible[j] <= 4 * len(counts) + 1024:
-            sums[j] = _sum_of_n_log_n_dense(codes, counts, own_columns, own_begins, adds, n_possible[j])
+    most = np.int64(0)
+    for j in range(len(sums)):
+        most = max(most, first[j + 1] - first[j])
+    room = 4 * len(counts) + 1024
+    place, counted = np.empty(room, dtype=np.int32), np.zeros(room, dtype=counts.dtype)
+    # Numbers of the cells of the first 0, 1, … members of the set that was counted last.
+    number, n_cells = np.empty((most, len(counts)), dtype=np.int32), np.empty(most, dtype=np.int64)
+    for i in range(len(counts)):
+        number[0, i] = 0
+    n_cells[0] = 1
+    n_numbered = 0
+    for j in range(len(sums)):
+        n_before = first[j + 1] - first[j] - 1
+        n_shared = 0
+        while n_shared < n_numbered and n_shared < n_before and members[first[j] + n_shared] == members[first[j - 1] + n_shared]:
+            n_shared += 1
+        for k in range(n_shared, n_before):
+            v = members[first[j] + k]
+            n_possible = n_cells[k] * levels[v]
+            if n_possible <= room:
+                for pair in range(n_possible):
+                    place[pair] = -1
+                n_cells[k + 1] = _number_dense(
+                    number[k], codes[columns[v]], begins[v], level_codes, levels[v], place, number[k + 1]
+                )
+            else:
+                n_cells[k + 1] = _number_hashed(number[k], codes[columns[v]], begins[v], level_codes, levels[v], number[k + 1])
+        n_numbered = n_before
+        v = members[first[j] + n_before]
+        before, column, n_possible = number[n_before], codes[columns[v]], n_cells[n_before] * levels[v]
+        if n_possible <= room:
+            sums[j] = _sum_dense(before, counts, column, begins[v], level_codes, levels[v], n_possible, counted)
         else:
-            keys = np.empty(len(counts), dtype=np.int64)
-            _fill_keys(codes, np.int64(0), len(counts), own_columns, own_begins, adds, keys)
-            sums[j] = _sum_of_n_log_n_hashed(keys, counts)
+            sums[j] = _sum_hashed(before, counts, column, begins[v], level_codes, levels[v])
 
 
 @njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -115,7 +116,13 @@ class Marginals:
         self._radices: dict[int, _Radix] = {}
         self._reduced: dict[int, int] = {}
         self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
-        self._short_addends: dict[tuple[int, int], NDArray[np.int64]] = {}
+        # Column, first level, number of levels and level of each code, by vertex: what kernels need to read rows.
+        self._of_vertices = (
+            np.array(table.vertex_key, dtype=np.int64),
+            np.cumsum([0, *map(len, self._level_codes[:-1])]).astype(np.int64),
+            np.array(self._levels, dtype=np.int64),
+            np.concatenate(self._level_codes).astype(np.int32),
+        )
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: Cache[_Rows] = Cache(memory_budget // 2)
         # Bases whose rows seldom agree: their projections to large sets have only slightly fewer rows and are not tried again.
@@ -248,24 +255,6 @@ class Marginals:
                 self._radices[reduced] = radix
         return radix
 
-    def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """What kernels need to number rows: first member of each set; column, start of the levels and their addends by member."""
-        first = np.cumsum([0, *(len(radix.members) for radix in sets)]).astype(np.int64)
-        placed = [(v, stride) for radix in sets for v, stride in zip(radix.members, radix.strides, strict=True)]
-        adds = [self._addends(v, stride) for v, stride in placed]
-        begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
-        columns = np.array([self.table.vertex_key[v] for v, _ in placed], dtype=np.int64)
-        return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
-
-    def _addends(self, vertex: int, stride: int) -> NDArray[np.int64]:
-        """What each level of a vertex adds to a number; kept when short, like :meth:`_parts_of`."""
-        addends = self._short_addends.get((vertex, stride))
-        if addends is None:
-            addends = self._level_codes[vertex] * stride
-            if len(addends) <= _SHORT and len(self._short_addends) < _MOST_REMEMBERED:
-                self._short_addends[vertex, stride] = addends
-        return addends
-
     def in_columns(self, cells: Array) -> Array:
         """The same key codes column by column, in the type of the table: what is asked for many sets is converted once."""
         return np.asfortranarray(cells, self._table_rows.codes.dtype)  # one type, so that one loop is compiled
@@ -275,10 +264,16 @@ class Marginals:
         return np.asarray(kernels.marginal_keys(self.in_columns(rows).T, *self._parts_of(radix)))
 
     def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
-        """:meth:`_parts` of one set, kept when short, because small tables are asked for the same sets again and again."""
+        """What a kernel needs to number rows: the column of each member, where its levels begin, and what each level adds.
+
+        Kept when short, because small tables are asked for the same sets again and again.
+        """
         parts = self._short_parts.get(radix.members)
         if parts is None:
-            parts = self._parts([radix])[1:]
+            adds = [self._level_codes[v] * stride for v, stride in zip(radix.members, radix.strides, strict=True)]
+            columns = np.array([self.table.vertex_key[v] for v in radix.members], dtype=np.int64)
+            begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
+            parts = columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
             if len(parts[-1]) <= _SHORT and len(self._short_parts) < _MOST_REMEMBERED:
                 self._short_parts[radix.members] = parts
         return parts
@@ -315,36 +310,40 @@ class Marginals:
         return np.array([self._entropy[mask] for mask in reduced])
 
     def _fill_entropy(self, masks: list[int]) -> None:
-        radix = {mask: self._radix(mask) for mask in masks}
         by_base: dict[int, list[int]] = {}
         rows: dict[int, _Rows] = {}
-        for mask in sorted(masks, key=lambda mask: -radix[mask].n_possible):
-            if radix[mask].n_possible >= _LARGEST_KEY:
-                counts = self.project(mask).counts
-                self._entropy[mask] = float((counts * np.log(counts)).sum()) - self.total * math.log(self.total)
-                continue
-            base = self._base_for(mask, radix[mask].n_possible)
+        for mask in sorted(masks, key=lambda mask: -self._radix(mask).n_possible):
+            base = self._base_for(mask, self._radix(mask).n_possible)
             rows[id(base)] = base
             by_base.setdefault(id(base), []).append(mask)
         for base_id, inside in by_base.items():
-            sums = self._sums_of_n_log_n(rows[base_id], [radix[mask] for mask in inside])
+            sums = self._sums_of_n_log_n(rows[base_id], np.array(inside, dtype=np.uint64))
             for mask, total in zip(inside, sums.tolist(), strict=True):
                 self._entropy[mask] = total - self.total * math.log(self.total)
 
-    def _sums_of_n_log_n(self, rows: _Rows, sets: list[_Radix]) -> NDArray[np.float64]:
-        """Σ n_a log n_a for each set, on all cores."""
-        sums = np.empty(len(sets))
+    def _sums_of_n_log_n(self, rows: _Rows, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Σ n_a log n_a for each set, on all cores.
+
+        Members with many levels come first, and sets with the same first members one after another.
+        """
+        vertices = np.argsort([-n for n in self._levels], kind="stable")
+        holds_vertex = (masks[:, None] >> vertices.astype(np.uint64)) & np.uint64(1)
+        order = np.lexsort(holds_vertex.T[::-1])
+        of_set, at = np.nonzero(holds_vertex[order])
+        first, members = np.searchsorted(of_set, np.arange(len(masks) + 1)), vertices[at]
         counts = rows.counts.astype(np.int32) if self.total < 2**31 else rows.counts
+        sums = np.empty(len(masks))
 
-        def count(start: int, step: int) -> None:
-            part = sets[start::step]
-            sums_of_part = np.empty(len(part))
-            n_possible = np.array([radix.n_possible for radix in part], dtype=np.int64)
-            kernels.sums_of_n_log_n(rows.codes.T, counts, *self._parts(part), n_possible, sums_of_part)
-            sums[start::step] = sums_of_part
+        def count(start: int, stop: int) -> None:
+            sums_of_part = np.empty(stop - start)
+            own_first = first[start : stop + 1]
+            kernels.sums_of_n_log_n(rows.codes.T, counts, own_first, members, *self._of_vertices, sums_of_part)
+            sums[order[start:stop]] = sums_of_part
 
-        n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1
-        on_all_cores(count, [(start, n_parts) for start in range(n_parts)])
+        # More parts than cores, because some take longer; a part begins without numbers of its first members.
+        n_parts = 4 * n_cores() if len(masks) * len(rows.counts) >= _WORTH_A_THREAD else 1
+        bounds = np.unique(len(masks) * np.arange(n_parts + 1) // n_parts).tolist()
+        on_all_cores(count, list(pairwise(bounds)))
         return sums
 
     # ------------------------------------------------------------------ projections to count from

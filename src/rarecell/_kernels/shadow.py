@@ -263,10 +263,14 @@ def probabilities(choices, beta, probability):
 
 @njit(cache=True, nogil=True)
 def slope(choices, probability, gradient, curvature):
-    """Gradient and negative second derivative of the log-likelihood: Σ (x_truth − x̄) and Σ (E xxᵀ − x̄x̄ᵀ)."""
-    mean = np.zeros(len(gradient))
+    """Gradient and negative second derivative of the log-likelihood: Σ (x_truth − x̄) and Σ (E xxᵀ − x̄x̄ᵀ).
+
+    The second derivative is symmetric, so one side of the diagonal is added up and copied to the other at the end.
+    """
+    n_features, n_groups = len(gradient), choices.features.shape[1]
+    added = np.zeros((n_features, n_features))
+    mean, has_mean = np.zeros(n_features), np.empty(n_features, dtype=np.int64)
     first = 0
-    n_groups = choices.features.shape[1]
     for i in range(len(choices.end)):
         last, weight = choices.end[i], choices.weight[i]
         if choices.truth[i] >= 0:
@@ -278,20 +282,30 @@ def slope(choices, probability, gradient, curvature):
                     if a < 0:
                         continue
                     mean[a] += p
-                    for h in range(n_groups):
+                    for h in range(g + 1):
                         b = choices.features[j, h]
                         if b >= 0:
-                            curvature[a, b] += weight * p
+                            # A place that stands in two groups meets itself from both sides.
+                            added[max(a, b), min(a, b)] += 2.0 * weight * p if a == b and h < g else weight * p
             for g in range(n_groups):
                 a = choices.features[choices.truth[i], g]
                 if a >= 0:
                     gradient[a] += weight
-            for a in range(len(mean)):
+            n_with = 0
+            for a in range(n_features):
                 if mean[a] != 0.0:
                     gradient[a] -= weight * mean[a]
-                    for b in range(len(mean)):
-                        curvature[a, b] -= weight * mean[a] * mean[b]
+                    has_mean[n_with] = a
+                    n_with += 1
+                    for place in range(n_with):
+                        b = has_mean[place]
+                        added[a, b] -= weight * mean[a] * mean[b]
         first = last
+    for a in range(n_features):
+        curvature[a, a] += added[a, a]
+        for b in range(a):
+            curvature[a, b] += added[a, b]
+            curvature[b, a] += added[a, b]
 
 
 @njit(cache=True, nogil=True)

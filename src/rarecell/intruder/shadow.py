@@ -456,14 +456,16 @@ def shadow_links(
         Case.of(release, most_claims * (1 + register.is_real)),
         Moves.of([release], most_kinds) if knows is None else knows.moves,
     )
-    link, certainty, sure = [], [], []
-    for people in registers_held(register, n_registers) if held is None else held:
+
+    def held_against(people: ContingencyTable) -> tuple[Floats, Floats, tuple[Sure, ...]]:
         tried = case.suspects(people, moves)
         mind = _learned(moves, [tried]) if knows is None else knows
         right, believed = _guessed(tried, mind.beta)
-        link.append(right)
-        certainty.append(mind.certainty(np.round(believed, 9)))
-        sure.append(_sure(certainty[-1], right, case.weight))
+        certain = mind.certainty(np.round(believed, 9))
+        return right, certain, _sure(certain, right, case.weight)
+
+    each = on_all_cores(held_against, [(people,) for people in (registers_held(register, n_registers) if held is None else held)])
+    link, certainty, sure = zip(*each, strict=True)
     n = len(case.claims)
     mean_link, of_claims = case.for_all(np.mean(link, axis=0)), np.zeros(n)
     of_claims[case.tried] = np.mean(certainty, axis=0)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rarecell.data.likeness import Likeness
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
-from rarecell.intruder.register import MOST_CELLS, N_DRAWS, Register
+from rarecell.intruder.register import MOST_CELLS, Register
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.plain import Shown
 from rarecell.outcome.planned import WAYS, RefusedWay, ReleasePoint
@@ -150,7 +150,7 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
     The intruder against whom the target must hold knows other draws from the model than those used to make the plan.
     """
     rules = fitted.rules or SwapRules()
-    n_draws = N_DRAWS if fitted.rules is not None else max(1, FEW_DRAWS // max(1, len(fitted.risk_model.members)))
+    n_draws = None if fitted.rules is not None else max(1, FEW_DRAWS // max(1, len(fitted.risk_model.members)))
     most_cells = MOST_CELLS if fitted.rules is not None else FEW_CELLS
     planned, reported = (
         Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, most_cells=most_cells, seed=seed + more)
@@ -181,7 +181,7 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
 MOST_CANDIDATES = 40
 """Number of candidates that are fitted and swapped by default."""
 
-MOST_CONFIRMED = 8
+MOST_CONFIRMED = 5
 """Number of points of the frontier that are fitted again with care and shown; of more, a spread from least to most recoded."""
 
 MOST_LOOKED_AT = 400

@@ -219,7 +219,7 @@ def _swapped(request: ProtectConfig, assessment: Assessment, stages: Stages) -> 
     with stages.stage(Stage.PLAN):
         planned = swaps.planned_within(request, assessment, stages.progress)
         plan = planned.plan
-        links = plan.links(swaps.reporting_register(assessment))
+        links = planned.links(swaps.reporting_register(assessment))
         risk = swaps.risk_as_known(assessment)
         before_blanks = risk_after(risk, plan.release, links)
         release = plan.release.with_blanks(suppressed(request, assessment, plan, before_blanks, stages.progress))

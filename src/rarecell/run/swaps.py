@@ -144,6 +144,13 @@ class Planned:
     notes: tuple[str, ...] = ()
     shadow: Links | None = None
 
+    def links(self, register: Register) -> MovedLinks:
+        """What somebody finds about the moved records who links to the nearest person; not tried again if the target asked for it."""
+        target = self.target
+        if target is not None and target.plan is self.plan and target.links is not None:
+            return target.links
+        return self.plan.links(register)
+
 
 MOST_SPARED_LEVELS = 200
 """A column of words with more levels than this cannot be spared: hardly two records are alike."""
@@ -866,4 +873,5 @@ def plan_all_to_target(
     )
     links = reached.plan.links(register)
     points = frontier(risk, reached.plan, links)
-    return TargetPlan(reached.plan, risk_after(risk, reached.plan.release, links), reached.is_met, points, reached.sentence)
+    after = risk_after(risk, reached.plan.release, links)
+    return TargetPlan(reached.plan, after, reached.is_met, points, reached.sentence, links=links)

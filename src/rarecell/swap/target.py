@@ -137,6 +137,8 @@ class TargetPlan:
         What was reached, and what stands in the way.
     against : str or None
         ``"participant"`` if the target was set against somebody who knows that a person is in the file.
+    links : MovedLinks or None
+        What the intruder finds about the moved records of this very plan, if that was tried.
     """
 
     plan: SwapPlan
@@ -145,6 +147,7 @@ class TargetPlan:
     frontier: tuple[FrontierSummary, ...]
     sentence: str
     against: str | None = None
+    links: MovedLinks | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -194,14 +197,15 @@ def plan_to_target(
         checkpoint(progress, STAGE)
     order = _by_benefit(risk, plan, links)
     points = frontier(risk, plan, links, order=order)
+    tried: MovedLinks | None = links
     if target.is_met(after):
         n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after_pairs(risk, plan, links, order[:n])))
         if is_quick:
             after = risk_after_pairs(risk, plan, links, order[:n_enough])
-            plan = plan.subset(np.sort(order[:n_enough]))
+            plan, tried = plan.subset(np.sort(order[:n_enough])), None
         else:
-            plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
-    return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
+            plan, after, tried = _part_that_holds(risk, plan, intruder, target, order, n_enough)
+    return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target), links=tried)
 
 
 def plan_to_k(task: SwapTask, k: int, *, progress: Progress = SILENT) -> SwapPlan:
@@ -270,7 +274,9 @@ def plan_against_participants(
     is_met, _, plan, participants = best
     links = plan.links(intruder)
     after, points = risk_after(risk, plan.release, links), frontier(risk, plan, links)
-    return TargetPlan(plan, after, is_met, points, _sentence_on_participants(plan, participants, target, is_met), PARTICIPANT)
+    return TargetPlan(
+        plan, after, is_met, points, _sentence_on_participants(plan, participants, target, is_met), PARTICIPANT, links
+    )
 
 
 def _sentence_on_participants(plan: SwapPlan, participants: Participants, target: SwapTarget, is_met: bool) -> str:
@@ -291,13 +297,14 @@ def _sentence_on_participants(plan: SwapPlan, participants: Participants, target
 
 def _part_that_holds(
     risk: RecordRisk, plan: SwapPlan, intruder: Register, target: SwapTarget, order: NDArray[np.int64], n_enough: int
-) -> tuple[SwapPlan, RiskAfter]:
+) -> tuple[SwapPlan, RiskAfter, MovedLinks]:
     """The first ``n_enough`` pairs, or a few more if these, tried for themselves as they will be reported, miss the target."""
     while True:
         part = plan.subset(np.sort(order[:n_enough]))
-        after = risk_after(risk, part.release, part.links(intruder))
+        links = part.links(intruder)
+        after = risk_after(risk, part.release, links)
         if target.is_met(after) or n_enough == len(plan):
-            return part, after
+            return part, after, links
         n_enough = min(len(plan), n_enough + max(1, n_enough // 50))
 
 

@@ -17,6 +17,8 @@ from rarecell._kernels.compiled import njit
 from rarecell._kernels.distance import borrowing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rarecell.edges import Array
 
 
@@ -140,6 +142,26 @@ class HashedCells(NamedTuple):
     is_closed: NDArray[np.bool_]
     mixing: NDArray[np.uint64]
     start: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        codes: NDArray[np.int32],
+        counts: NDArray[np.int64],
+        levels: Sequence[int],
+        is_closed: NDArray[np.bool_] | None = None,
+    ) -> HashedCells:
+        """The table of these cells, whose columns have so many levels; without ``is_closed``, swaps may enter any."""
+        start = np.cumsum([0, *levels])[:-1].astype(np.int64)
+        mixing = mixed_many(np.arange(sum(levels)), 0)
+        hashed = hash_rows(np.ascontiguousarray(codes), mixing, start)
+        slots = free_slots(len(hashed), np.int64)
+        fill_slots(hashed, slots)
+        return cls(slots, hashed, counts, np.zeros(len(hashed), dtype=bool) if is_closed is None else is_closed, mixing, start)
+
+    def of_rows(self, codes: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """A number of 64 bits for each row of codes, by which cells are told apart."""
+        return np.asarray(hash_rows(np.ascontiguousarray(codes), self.mixing, self.start))
 
 
 @njit(cache=True)

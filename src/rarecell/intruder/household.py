@@ -12,15 +12,16 @@ most is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.intruder.links import Chances, Links, interval_of
 from rarecell.intruder.nearest import exact_links, moved_chances, relative_error, unmoved_chances
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import Register, Unseen
 from rarecell.release.release import Claims, Release
 from rarecell.table.categories import NOBODY
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -40,6 +41,9 @@ N_POPULATIONS = 4
 
 MOST_DRAWN = 400_000
 """Largest number of households drawn for a population. In a larger one more are near, so that what is found is overstated."""
+
+MOST_KEPT = 256 * 2**20
+"""Memory for a population with its members in other orders, in bytes; a larger one is put in order each time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +117,7 @@ def household_links(rows: HouseholdRows, release: Release, register: Register) -
     seen = register.seen(release)
     before = exact_links(Release.unchanged(seen.before), register)
     unmoved, alone = unmoved_chances(seen, register), seen.moved_alone
-    everybody = [register] if register.unseen is None else list(_drawn_populations(register, len(seen.rows)))
-    moved = _worst(seen, everybody, rows)
+    moved = _worst(seen, Populations.of(register), rows)
     link = np.concatenate([unmoved.link, moved.link[alone]])
     certain = np.concatenate([unmoved.certain, moved.certain[alone]])
     drawn = unmoved.drawn
@@ -136,41 +139,42 @@ def still_linked(rows: HouseholdRows, release: Release, register: Register) -> N
     link = np.zeros(len(rows.members.size))
     if not len(seen.rows):
         return link
-    known = register if register.unseen is None else next(_drawn_populations(register, len(seen.rows)))
-    highest = np.max([chances.link for chances in _tried(seen, [known], rows)], axis=0)
+    highest = np.max([chances.link for chances in _tried(seen, Populations.of(register), rows, most=1)], axis=0)
     link[seen.rows] = np.where(seen.moved_alone, highest, 0.0)
     return link
 
 
-def _worst(release: Release, registers: list[Register], rows: HouseholdRows) -> Chances:
-    """Chances of the moved households, averaged over registers, in the way of comparing that finds the most."""
+def _worst(release: Release, known: Populations, rows: HouseholdRows) -> Chances:
+    """Chances of the moved households, averaged over populations, in the way of comparing that finds the most."""
     alone = release.moved_alone
     if not len(release.rows):
         return Chances(np.zeros(0), np.zeros(0), np.zeros(0))
-    return max(_tried(release, registers, rows), key=lambda chances: float(chances.link[alone].sum()))
+    return max(_tried(release, known, rows), key=lambda chances: float(chances.link[alone].sum()))
 
 
-def _tried(release: Release, registers: list[Register], rows: HouseholdRows) -> list[Chances]:
-    """Chances of the moved households in every way of comparing, averaged over registers.
+def _tried(release: Release, known: Populations, rows: HouseholdRows, *, most: int = N_POPULATIONS) -> list[Chances]:
+    """Chances of the moved households in every way of comparing, averaged over at most so many populations.
 
     Ways differ by the distance and by the order in which the members of a household are listed.
     """
     claims, table, alone = release.moved, release.before, release.moved_alone
-    ways = [(claims, registers, table.categories)]
     # The keys have the levels of the register here, which may be more than those of the file.
     layout = rows.layout.with_levels(_levels_of_keys(rows.layout, table.categories))
-    for order in layout.orders():
-        listed = Claims(claims.row, layout.reordered(claims.true, order), layout.reordered(claims.released, order))
-        others = [_reordered(register, layout, order) for register in registers]
-        ways.append((listed, others, others[0].known.table.categories))
+    listed = [(claims, None), *((_listed(claims, layout, order), order) for order in layout.orders())]
     tried = []
-    for of_way, known, categories in ways:
-        for distances in household_distances(categories):
-            near = distances.arrays(known[0].known.table)
-            by_register = [moved_chances(of_way, register, [near], alone)[0] for register in known]
+    for of_way, order in listed:
+        people = [known.listed(number, layout, order) for number in range(min(most, known.number))]
+        for distances in household_distances(people[0].known.table.categories):
+            near = distances.arrays(people[0].known.table)
+            by_register = [moved_chances(of_way, register, [near], alone)[0] for register in people]
             link = np.mean([chances.link for chances in by_register], axis=0)
             tried.append(Chances(link, np.mean([chances.certain for chances in by_register], axis=0), np.zeros(0)))
     return tried
+
+
+def _listed(claims: Claims, layout: Layout, order: Sequence[Placing]) -> Claims:
+    """The same claims about households whose members are listed in another order."""
+    return Claims(claims.row, layout.reordered(claims.true, order), layout.reordered(claims.released, order))
 
 
 def _levels_of_keys(layout: Layout, categories: Sequence[Categories]) -> tuple[Categories, ...]:
@@ -197,19 +201,64 @@ def _reordered(register: Register, layout: Layout, order: Sequence[Placing]) -> 
     return Register.counted(ContingencyTable.from_counts(cells, table.counts, (*shared, *places)))
 
 
-def _drawn_populations(register: Register, n_moved: int) -> Iterator[Register]:
-    """Registers that the model considers possible: the households of the file, and the unseen ones drawn from a member of the model."""
-    unseen = register.unseen
-    assert unseen is not None
-    table, (members, weights) = unseen.table, unseen.members
-    n_unseen = min(round(float(unseen.expected_total)), MOST_DRAWN)
-    rng = np.random.default_rng([unseen.seed, 29])
-    for draw in range(N_POPULATIONS if n_moved else 1):
-        member = members[int(np.searchsorted(np.cumsum(weights), (draw + 0.5) / N_POPULATIONS * weights.sum()))]
-        further = member.sample(n_unseen if n_moved else 0, rng)
-        cells = np.concatenate([table.cells, further])
-        counts = np.concatenate([table.counts, np.ones(len(further), dtype=np.int64)])
-        yield Register.counted(ContingencyTable.from_counts(cells, counts, table.categories))
+class Populations:
+    """The households that an intruder may hold: those of a register, or populations that the model considers possible.
+
+    A plan asks about the same populations again and again, so they are drawn once for a register, one after the other as they are asked
+    for: the households of the file, and the unseen ones drawn from a member of the model. Households with their members in another
+    order are kept as well, where they are few enough.
+    """
+
+    def __init__(self, register: Register) -> None:
+        unseen = register.unseen
+        self.number = 1 if unseen is None else N_POPULATIONS
+        self._drawn = [register] if unseen is None else list[Register]()
+        self._in_order: dict[tuple[int, int], Register] = {}
+        self._kept = 0
+        if unseen is not None:
+            # What is remembered for as long as ``unseen`` is in use must not hold it.
+            self._table, (self._members, self._weights) = unseen.table, unseen.members
+            self._n_unseen = min(round(float(unseen.expected_total)), MOST_DRAWN)
+            self._rng = np.random.default_rng([unseen.seed, 29])
+
+    @classmethod
+    def of(cls, register: Register) -> Populations:
+        """The populations of this register."""
+        if register.unseen is None:
+            return cls(register)
+        known = _populations.get(register.unseen)
+        if known is None:
+            known = _populations[register.unseen] = cls(register)
+        return known
+
+    def listed(self, number: int, layout: Layout, order: Sequence[Placing] | None) -> Register:
+        """One of them, with the members of each household in this order; None is the order of the layout."""
+        while len(self._drawn) <= number:
+            self._drawn.append(self._draw())
+        register = self._drawn[number]
+        if order is None:
+            return register
+        # Orders leave out more and more of the keys that place members, so their length tells them apart.
+        place = number, len(order)
+        if (listed := self._in_order.get(place)) is None:
+            listed = _reordered(register, layout, order)
+            # Beside the codes, a search for neighbours holds them sorted, and where each run of equal ones ends.
+            size = 4 * listed.known.table.cells.nbytes
+            if self._kept + size <= MOST_KEPT:
+                self._in_order[place] = listed
+                self._kept += size
+        return listed
+
+    def _draw(self) -> Register:
+        share = (len(self._drawn) + 0.5) / N_POPULATIONS * self._weights.sum()
+        member = self._members[int(np.searchsorted(np.cumsum(self._weights), share))]
+        further = member.sample(self._n_unseen, self._rng)
+        cells = np.concatenate([self._table.cells, further])
+        counts = np.concatenate([self._table.counts, np.ones(len(further), dtype=np.int64)])
+        return Register.counted(ContingencyTable.from_counts(cells, counts, self._table.categories))
+
+
+_populations: WeakKeyDictionary[Unseen, Populations] = WeakKeyDictionary()
 
 
 # ---------------------------------------------------------------------- without the household number

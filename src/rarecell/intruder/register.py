@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels import hashing
 from rarecell._kernels import neighbours as kernels
 from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.distance import Nearness, distances
@@ -41,6 +42,9 @@ Cells = NDArray[np.int32]
 
 MOST_CELLS = 4_000
 """Largest number of cells around a record that are examined; beyond it only the nearest, which overstates what is found."""
+
+MOST_NUMBERED = 2**62
+"""Tables of so many possible cells or more are looked up by a hash of the cell."""
 
 _WORTH_A_THREAD = 64
 _NO_MASKS = np.zeros(0, dtype=np.uint64)
@@ -117,9 +121,17 @@ class Persons:
         """What a planner needs in order to see whether somebody else is nearer to a record than its own person."""
         return kernels.Around(self._sorted[0], self._arranged(near), self._key_order.astype(np.int64), link)
 
+    @cached_property
+    def _hashed(self) -> hashing.HashedCells:
+        return hashing.HashedCells.of(self.table.cells, self.table.counts, [c.n_levels for c in self.table.categories])
+
     def count_at(self, cells: Cells) -> NDArray[np.int64]:
         """Number of people in each of these cells."""
-        position = self.table.marginals.positions(self.table.all_keys, cells)
+        if self.table.n_formal_cells < MOST_NUMBERED:
+            position = self.table.marginals.positions(self.table.all_keys, cells)
+        else:
+            # Rows of households have too many columns to be numbered. Sorting them anew for every question took most of the time.
+            position = hashing.find_cells(self._hashed, self._hashed.of_rows(cells))
         return np.where(position >= 0, self.table.counts[position], 0)
 
     def others(self, points: Cells, bounds: NDArray[np.float64], near: Nearness, patterns: Patterns = NO_PATTERNS) -> Others:

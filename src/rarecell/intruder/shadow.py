@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import shadow as kernels
-from rarecell._kernels.hashing import fill_slots, free_slots, hash_rows, mixed_many
+from rarecell._kernels.hashing import HashedCells, fill_slots, free_slots, hash_rows, mixed_many
 from rarecell._kernels.shadow import Alike, Choices, MoveKind, Places, Suspects
 from rarecell.intruder.informed import differing
 from rarecell.intruder.links import Links, Sure
@@ -113,23 +113,29 @@ def _agreed_as_guessed(releases: Sequence[Release], masks: Sequence[NDArray[np.u
     """
     n_keys = releases[0].before.n_keys
     agreed, n_moves = [k for k in range(n_keys) if not mask >> k & 1], 0
-    received, given = list[list[NDArray[np.uint64]]](), list[list[NDArray[np.uint64]]]()
+    # The hash of a set of keys is the sum of those of its keys, so what a key adds is taken off again where it is left out.
+    received, given = list[NDArray[np.uint64]](), list[NDArray[np.uint64]]()
     for release, of_release in zip(releases, masks, strict=True):
         rows = of_release == np.uint64(mask)
-        received.append([mixed_many(release.released[rows, k].astype(np.int64), k) for k in range(n_keys)])
-        given.append([mixed_many(release.true[:, k].astype(np.int64), k) for k in range(n_keys)])
+        received.append(np.stack([mixed_many(release.released[rows, k].astype(np.int64), k) for k in range(n_keys)]))
+        given.append(np.stack([mixed_many(release.true[:, k].astype(np.int64), k) for k in range(n_keys)]))
         n_moves += int(rows.sum())
+    everywhere = [(of_received.sum(axis=0), of_given.sum(axis=0)) for of_received, of_given in zip(received, given, strict=True)]
 
-    def n_with_giver(keys: Sequence[int]) -> int:
-        everywhere = [*keys, *(k for k in range(n_keys) if mask >> k & 1)]
-        return sum(
-            int(np.isin(*(np.sum([parts[k] for k in everywhere], axis=0) for parts in sides)).sum())
-            for sides in zip(received, given, strict=True)
-        )
+    def n_with_giver(left_out: int | None = None) -> int:
+        n_found = 0
+        for sums, *parts in zip(everywhere, received, given, strict=True):
+            taken, offered = sums if left_out is None else (of - part[left_out] for of, part in zip(sums, parts, strict=True))
+            n_found += int(np.isin(taken, offered).sum())
+        return n_found
 
-    while agreed and n_with_giver(agreed) < ALIKE * n_moves:
-        left_out = max(agreed, key=lambda k: n_with_giver([other for other in agreed if other != k]))
+    while agreed and n_with_giver() < ALIKE * n_moves:
+        left_out = max(agreed, key=n_with_giver)
         agreed.remove(left_out)
+        everywhere = [
+            (taken - parts[left_out], offered - of_given[left_out])
+            for (taken, offered), parts, of_given in zip(everywhere, received, given, strict=True)
+        ]
     return sum(1 << k for k in agreed)
 
 
@@ -162,14 +168,9 @@ class Learned:
 
 
 def _hashed_places(table: ContingencyTable) -> Places:
-    levels = [c.n_levels for c in table.categories]
-    start = np.cumsum([0, *levels])[:-1].astype(np.int64)
-    mixing = mixed_many(np.arange(sum(levels)), 0)
     codes = np.ascontiguousarray(table.cells)
-    hashed = hash_rows(codes, mixing, start)
-    slots = free_slots(len(hashed), np.int64)
-    fill_slots(hashed, slots)
-    return Places(codes, table.counts, hashed, slots, mixing, start)
+    cells = HashedCells.of(codes, table.counts, [c.n_levels for c in table.categories])
+    return Places(codes, cells.counts, cells.hashed, cells.slots, cells.mixing, cells.start)
 
 
 def _keys_in(mask: int, n_keys: int) -> Integers:

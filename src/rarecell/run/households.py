@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -249,7 +250,14 @@ def reporting_register(families: FamilyRisk, assessment: Assessment) -> Register
 
 
 def modelled(families: FamilyRisk, assessment: Assessment) -> Register:
-    return Register.modelled(families.risk, families.model, seed=assessment.config.seed + 1)
+    """What the model of the households says; the same register whenever it is asked for, because populations are drawn for it."""
+    register, seed = _modelled.get(families), assessment.config.seed + 1
+    if register is None or register.unseen is None or register.unseen.seed != seed:
+        register = _modelled[families] = Register.modelled(families.risk, families.model, seed=seed)
+    return register
+
+
+_modelled: WeakKeyDictionary[FamilyRisk, Register] = WeakKeyDictionary()
 
 
 def family_views(assessment: Assessment) -> tuple[FamilyRisk, ...]:

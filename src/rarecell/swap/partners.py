@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from rarecell._kernels import hashing
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.distance import Nearness
-from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
 from rarecell.intruder.register import Persons
@@ -152,12 +151,7 @@ class PartnerSearch:
     @cached_property
     def _cells(self) -> hashing.HashedCells:
         levels = [c.n_levels for c in self.table.categories]
-        start = np.cumsum([0, *levels])[:-1].astype(np.int64)
-        mixing = hashing.mixed_many(np.arange(sum(levels)), 0)
-        hashed = hashing.hash_rows(self.table.cells, mixing, start)
-        slots = free_slots(self.table.n_cells, np.int64)
-        fill_slots(hashed, slots)
-        return hashing.HashedCells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
+        return hashing.HashedCells.of(self.table.cells, self.table.counts, levels, self.is_closed)
 
     @cached_property
     def _log_probability(self) -> NDArray[np.float64]:
@@ -425,7 +419,7 @@ class PartnerSearch:
 
     def hashed_cells(self, cells: NDArray[np.int32]) -> NDArray[np.uint64]:
         """Return a number of 64 bits for each of the cells, by which they are told apart."""
-        return np.asarray(hashing.hash_rows(cells, self._cells.mixing, self._cells.start))
+        return self._cells.of_rows(cells)
 
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:

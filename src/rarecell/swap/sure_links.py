@@ -39,6 +39,7 @@ class Hardness:
 
 SURE_LINK_STEPS = (
     Hardness(),
+    Hardness(0.1),
     Hardness(0.1, enters_vacated=True),
     Hardness(0.3, enters_vacated=True),
     Hardness(1.0, enters_vacated=True),

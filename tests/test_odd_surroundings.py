@@ -3,6 +3,7 @@ output. A run then gives its results or one paragraph, and leaves nothing behind
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import os
 import shlex
@@ -21,7 +22,9 @@ import rarecell as rc
 from rarecell.cli import main
 from rarecell.datasets import census_sample
 from rarecell.engine import places
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, NotWritten
+from rarecell.machine.disk import remove_stale_folders
+from rarecell.run.folder import RunRecord, open_finished_run, open_run_folder
 from rarecell.swap import apply
 
 ASSESS = ["--keys", "age,sex", "--population", "5000", "--quiet"]
@@ -114,6 +117,50 @@ def test_no_more_threads_are_said_in_one_paragraph(people: Path, monkeypatch: py
     done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
     assert done.exit_code == 1
     assert "no more memory or threads" in done.output
+
+
+def test_a_computer_without_room_for_temporary_files_is_told_in_one_paragraph(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose disk is read-only: what needs no temporary file works, the rest says what is missing."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", list)
+    assert remove_stale_folders() == 0
+    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
+    assert done.exit_code == 1, done.output
+    assert done.output.startswith("rarecell: There is no folder for temporary files")
+    assert done.output.count("\n") == 1
+
+
+def test_a_full_folder_for_temporary_files_is_told_in_one_paragraph(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
+    assert done.exit_code == 1, done.output
+    assert "No space left on device" in done.output
+    assert "TMPDIR" in done.output
+    assert "Traceback" not in done.output
+
+
+def test_a_finished_run_on_a_read_only_disk_takes_no_further_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``handover`` would add them."""
+    record = RunRecord("protect", {"rarecell": "0"}, {}, 0, files=("run.json",)).to_json()
+    with open_run_folder(tmp_path / "run") as folder:
+        folder.write_text("run.json", record)
+        folder.publish()
+    opened = os.open
+
+    def read_only(path: Any, flags: int, *given: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, *given, **named)
+
+    monkeypatch.setattr("os.open", read_only)
+    with pytest.raises(NotWritten, match="Read-only file system"), open_finished_run(tmp_path / "run"):
+        pass
+    assert [entry.name for entry in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
 def test_private_copies_of_a_killed_run_are_removed_at_the_next_start(people: Path, tmp_path: Path) -> None:

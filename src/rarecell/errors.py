@@ -168,6 +168,21 @@ class NotWritten(RarecellError):
         )
 
     @classmethod
+    def in_temporary_folder(cls, folder: object, problem: OSError) -> NotWritten:
+        reason = problem.strerror or str(problem)
+        return cls(
+            f"The folder for temporary files, {folder}, could not be written to: {reason}. No result was written, and the input is untouched. "
+            "Make room there, or set TMPDIR to a folder with enough room where you may write."
+        )
+
+    @classmethod
+    def without_temporary_folder(cls) -> NotWritten:
+        return cls(
+            "There is no folder for temporary files where you may write. No result was written, and the input is untouched. Set TMPDIR "
+            "to one."
+        )
+
+    @classmethod
     def after_completion(cls, folder: object, problem: OSError) -> NotWritten:
         reason = problem.strerror or str(problem)
         return cls(

@@ -9,6 +9,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from rarecell.errors import NotWritten
 from rarecell.machine import system
 
 
@@ -74,11 +75,22 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
         The folder is removed when this object is deleted, at the latest when the program ends.
     parent : str or Path, optional
         Where to create it; by default, in the system's folder for temporary files.
+
+    Raises
+    ------
+    NotWritten
+        If there is no such folder, or nothing can be created in it.
     """
-    place = Path(tempfile.gettempdir() if parent is None else parent)
+    try:
+        place = Path(tempfile.gettempdir() if parent is None else parent)
+    except OSError:
+        raise NotWritten.without_temporary_folder() from None
     remove_stale_folders(place)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        except OSError as problem:
+            raise NotWritten.in_temporary_folder(place, problem) from None
         lock = _lock(folder)
         if lock is not None:
             break
@@ -91,8 +103,9 @@ def remove_stale_folders(parent: Path | None = None) -> int:
     n_removed = 0
     if not system.can_lock_folders():
         return n_removed
-    parent = parent or Path(tempfile.gettempdir())
+    # A computer without a folder for temporary files has none of ours either.
     with contextlib.suppress(OSError):
+        parent = parent or Path(tempfile.gettempdir())
         for folder in parent.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
                 status = folder.lstat()

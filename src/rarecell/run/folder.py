@@ -170,7 +170,10 @@ def open_finished_run(target: Path) -> Iterator[RunFolder]:
     """Open the folder of a finished run to add results to it; the caller publishes them with :meth:`RunFolder.add`."""
     if not publishing.is_written_here(target):
         raise BadInput(f"{target} is not the folder of a finished run of rarecell.")
-    lock = _locked(target)
+    try:
+        lock = _locked(target)
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
     try:
         publishing.recover(target)
         stage = Path(tempfile.mkdtemp(prefix=publishing.UNFINISHED, dir=target))

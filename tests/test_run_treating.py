@@ -193,3 +193,13 @@ def test_a_file_counted_by_its_engine_says_the_same_about_means(tmp_path: Path, 
     counted = rc.protect(tmp_path / "people.parquet", **options)
     assert counted.assessment.table.record_cell is None
     assert counted.summary.swap.file == held.summary.swap.file
+
+
+def test_values_that_are_missing_stay_so_and_are_given_to_nobody() -> None:
+    table = people()
+    colours = [None if row % 7 == 0 else colour for row, colour in enumerate(table["colour"].to_pylist())]
+    table = table.set_column(table.column_names.index("colour"), "colour", pa.array(colours))
+    done = rc.protect(table, **asked(treat={"colour": "pram 20 %"}))
+    released = pa.table(done.frame)["colour"].to_pylist()
+    assert [colour is None for colour in released] == [colour is None for colour in colours]
+    assert released != colours

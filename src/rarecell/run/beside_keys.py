@@ -171,9 +171,10 @@ def _levels(data: Microdata, name: str, encoded: EncodedColumn, coding: Coding) 
 
 
 def _randomised(encoded: EncodedColumn, column: OrderedColumn, keep: float, rng: np.random.Generator) -> pa.Array:
-    codes = np.where(column.codes >= 0, encoded.codes, -1).astype(np.int64)
-    drawn = treatments.post_randomised(codes, keep, rng)
-    return encoded.values.take(as_arrow(np.where(drawn >= 0, drawn, encoded.codes).astype(np.int64)))
+    # Codes of few values have no sign, and −1 would be one of them.
+    code_of_value = encoded.codes.astype(np.int64)
+    drawn = treatments.post_randomised(np.where(column.codes >= 0, code_of_value, -1), keep, rng)
+    return encoded.values.take(as_arrow(np.where(drawn >= 0, drawn, code_of_value)))
 
 
 def _coarse_dates(encoded: EncodedColumn, column: Column, before: OrderedColumn, unit: str) -> pa.Array:

@@ -163,6 +163,20 @@ def test_a_finished_run_on_a_read_only_disk_takes_no_further_results(tmp_path: P
     assert [entry.name for entry in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
+def test_a_folder_for_results_that_becomes_a_file_is_told_in_one_paragraph(tmp_path: Path) -> None:
+    out = tmp_path / "results"
+
+    def written() -> None:
+        with open_run_folder(out / "run") as folder:
+            shutil.rmtree(out)
+            out.write_text("not mine")
+            folder.write_text("run.json", "{}")
+
+    with pytest.raises(NotWritten, match="could not be written"):
+        written()
+    assert out.read_text() == "not mine"
+
+
 def test_private_copies_of_a_killed_run_are_removed_at_the_next_start(people: Path, tmp_path: Path) -> None:
     """Whatever the format of the file that the next run reads, and told in its log."""
     private = tmp_path / "private"

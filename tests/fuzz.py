@@ -544,8 +544,8 @@ ODD_COLUMNS = ['a"b', "it's", "two\nlines", "x; drop table t;--", "select", "=1+
 def odd_csv(rng: random.Random, folder: Path, *, homes: bool, fits: bool) -> tuple[Path, list[str]]:
     """A file, some of whose names and levels mean something elsewhere, and the names of its columns.
 
-    The third column is the same throughout a household, and the last one numbers these, if there are any. A file that fits has every
-    name on one line, as text files must.
+    The third column is the same throughout a household, and the last one numbers these, if there are any. Some files lack values of the
+    fourth. A file that fits has every name on one line, as text files must.
     """
     odd = [name for name in ODD_COLUMNS if not fits or "\n" not in name]
     names = rng.sample(odd, 5) if rng.random() < 0.5 else ["a", "b", "s", "w", "h"]
@@ -553,12 +553,13 @@ def odd_csv(rng: random.Random, folder: Path, *, homes: bool, fits: bool) -> tup
     path = folder / rng.choice(["case.csv", "it's.csv", "a b.csv"])
     sizes = [rng.randint(1, 4) for _ in range(24)]
     areas = [rng.choice(["north", "south"]) for _ in sizes]
+    numbers: list[int | str] = [*range(1, 10), *([""] if rng.random() < 0.3 else [])]
     with path.open("w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream)
         out.writerow(names[: 4 + homes])
         for number, (size, area) in enumerate(zip(sizes, areas, strict=True)):
             for _ in range(size):
-                row = [rng.randrange(4), rng.choice([*levels, *codes]), area, rng.randint(1, 9), number]
+                row = [rng.randrange(4), rng.choice([*levels, *codes]), area, rng.choice(numbers), number]
                 out.writerow(row[: 4 + homes])
     return path, names[: 4 + homes]
 
@@ -662,6 +663,10 @@ RECODINGS = (
     "merge 1+2",
     "2-year bands",
 )
+TREATMENTS = (
+    *("top 99 %", "bottom 5", "round 3", "noise 5 %", "microaggregate 3", "microaggregate 3 with {b}"),
+    *("pram", "pram 30 %", "drop", "2 groups", "merge 1+2", "date to month"),
+)
 ANALYSES = ('regression="{w} ~ {a}"', 'means="{w} by {a}"', 'table="{a}, {s}"', "means=5", 'regression="__import__(1)"')
 
 
@@ -688,6 +693,8 @@ def fitting_word(rng: random.Random, option: Any, columns: Sequence[str], places
             return "x=" + rng.choice(ANALYSES).format(**named)
         case "recode":
             return f"{rng.choice(columns[:2])}={rng.choice(RECODINGS)}"
+        case "treat":
+            return f"{rng.choice([*columns[2:], named['w']])}={rng.choice(TREATMENTS).format(**named)}"
         case "populations":
             return "north=500,south=900"
     if isinstance(kind, click.Choice):

@@ -153,3 +153,18 @@ def test_what_must_be_looked_at_is_a_warning() -> None:
     assert result["level"] == "warning"
     assert as_text(check).startswith("look  worst-light")
     assert ElementTree.fromstring(as_junit(check)).find("testsuite/testcase/failure") is None
+
+
+def test_a_check_replaces_nothing_that_it_reads(people: Path, tmp_path: Path) -> None:
+    register, linked = tmp_path / "register.csv", tmp_path / "same.csv"
+    register.write_bytes(people.read_bytes())
+    linked.hardlink_to(people)
+    before = people.read_bytes()
+    for target in (people, linked, register):
+        done = checked(people, "--register", str(register), "--fail-below", "1", "--output", str(target))
+        assert done.exit_code == 1, done.output
+        assert "is read by this command" in done.output
+    assert people.read_bytes() == register.read_bytes() == before
+    device = checked(people, "--fail-below", "1", "--output", "/dev/null")
+    assert "a link, a folder or a device" in device.output
+    assert Path("/dev/null").is_char_device()

@@ -276,14 +276,29 @@ def test_the_highest_match_is_that_of_any_record() -> None:
 
 
 def test_a_comparison_replaces_no_file_unless_allowed(assessed: Path, demo: tuple[Path, str], tmp_path: Path) -> None:
-    survey = tmp_path / "survey.csv"
-    survey.write_text("age,sex\n", encoding="utf-8")
-    refused = command("compare", assessed, demo[0], "--html", survey)
+    page = tmp_path / "page.html"
+    page.write_text("mine", encoding="utf-8")
+    refused = command("compare", assessed, demo[0], "--html", page)
     assert refused.exit_code == 1
     assert "already exists" in refused.output
-    assert survey.read_text(encoding="utf-8") == "age,sex\n"
-    assert command("compare", assessed, demo[0], "--html", survey, "--overwrite").exit_code == 0
-    assert "<html" in survey.read_text(encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == "mine"
+    assert command("compare", assessed, demo[0], "--html", page, "--overwrite").exit_code == 0
+    assert "<html" in page.read_text(encoding="utf-8")
+
+
+def test_a_page_replaces_neither_data_nor_results_whatever_is_allowed(
+    assessed: Path, demo: tuple[Path, str], tmp_path: Path
+) -> None:
+    survey, link = tmp_path / "survey.csv", tmp_path / "link.html"
+    survey.write_text("age,sex\n", encoding="utf-8")
+    link.symlink_to(survey)
+    for place, why in ((survey, "ends in .html"), (assessed / "report.html", "is a result"), (link, "is a link")):
+        before = place.read_bytes()
+        for words in (("compare", assessed, demo[0], "--html"), ("report", assessed, "--template", "ema", "--output")):
+            refused = command(*words, place, "--overwrite")
+            assert refused.exit_code == 1
+            assert why in refused.output
+        assert place.read_bytes() == before
 
 
 def test_compare_shows_two_runs(assessed: Path, demo: tuple[Path, str]) -> None:

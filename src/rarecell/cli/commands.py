@@ -320,6 +320,43 @@ def main() -> None:
     """
 
 
+def refuse_place(place: str, *, overwrite: bool, endings: Sequence[str] = (), reads: Sequence[Path] = ()) -> None:
+    """Refuse to write a document over what the command reads, over a result of a run, or over what is no file of that kind.
+
+    Parameters
+    ----------
+    place : str
+        The file that is to be written.
+    overwrite : bool
+        Whether it may replace a file.
+    endings : sequence of str
+        How its name may end; any way unless given.
+    reads : sequence of Path
+        Files and folders that the command reads.
+    """
+    from rarecell.run.publishing import is_result, is_written_here
+
+    path = Path(place)
+    if endings and path.suffix.lower() not in endings:
+        raise BadInput(
+            f"{place} was named for a document that is not of its kind. Name a file that ends in {' or '.join(endings)}."
+        )
+    if not os.path.lexists(path):
+        return
+    if path.is_symlink() or not path.is_file():
+        raise BadInput(f"{place} is a link, a folder or a device, which is not replaced. Name a file.")
+    if is_result(path.name) and is_written_here(path.parent):
+        raise BadInput(f"{place} is a result of the run in that folder, which is not replaced. Name another file.")
+    if any(os.path.samefile(path, part) for read in reads for part in (read, *_below(read)) if part.exists()):
+        raise BadInput(f"{place} is read by this command, which does not replace it. Name another file.")
+    if not overwrite:
+        raise OutputExists(f"{place} already exists and would be overwritten. Name another file, or allow it with --overwrite.")
+
+
+def _below(folder: Path) -> Sequence[Path]:
+    return [*folder.rglob("*")] if folder.is_dir() else []
+
+
 def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     """Print the result and exit with its code."""
     from rarecell.cli import terminal
@@ -478,12 +515,17 @@ def check(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.report.pipelines import FORMATS, write_check
     from rarecell.run import check
+    from rarecell.run.inputs import inputs_of
 
     rules = {name: options[name] for name in ("profile", "fail_above", "fail_above_match", "fail_below")}
     if all(rule is None for rule in rules.values()):
         raise click.UsageError("Name what to hold the file against: --profile public, or a rule such as --fail-above 0.2.")
+    config = config_of("check", options)
+    if options["output"]:
+        named = [Path(options[name]) for name in ("config", "profile") if options[name]]
+        refuse_place(options["output"], overwrite=True, reads=[*inputs_of(config), *named])
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
-        checked = check.check(config_of("check", options), progress=progress, **rules)
+        checked = check.check(config, progress=progress, **rules)
     form = "json" if options["as_json"] else options["check_format"]
     if options["output"]:
         write_check(Path(options["output"]), checked, form)
@@ -756,8 +798,8 @@ def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
 
     if len(runs) < 2:
         raise click.UsageError("Name at least two folders of runs, such as: rarecell compare run-2024 run-2025.")
-    if page is not None and os.path.lexists(page) and not overwrite:
-        raise OutputExists(f"{page} already exists and would be overwritten. Name another file, or allow it with --overwrite.")
+    if page is not None:
+        refuse_place(page, overwrite=overwrite, endings=(".html", ".htm"))
     summaries, names = [load(folder).summary for folder in runs], short_names(runs)
     show_comparison(names, summaries)
     if page is not None:
@@ -781,8 +823,8 @@ def report(run: str, form: str, output: str | None, overwrite: bool, internal: b
     from rarecell.report.form import Form, filled_form
     from rarecell.run.saved import load
 
-    if output is not None and os.path.lexists(output) and not overwrite:
-        raise OutputExists(f"{output} already exists and would be overwritten. Name another file, or allow it with --overwrite.")
+    if output is not None:
+        refuse_place(output, overwrite=overwrite, endings=(".html", ".md"))
     filled = filled_form(Form.named(form), load(run).summary, edition="internal" if internal else "external")
     if output is None:
         click.echo(filled.to_markdown())

@@ -33,6 +33,16 @@ def test_a_private_folder_vanishes_with_its_owner(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_a_private_folder_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        owner = Owner()
+        folder = private_folder(owner, tmp_path)
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
     script = (
         "import os, sys; from rarecell.machine.disk import private_folder\n"

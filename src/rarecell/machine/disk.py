@@ -89,6 +89,8 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
     while True:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+            # A umask may take rights from the owner, too.
+            folder.chmod(0o700)
         except OSError as problem:
             raise NotWritten.in_temporary_folder(place, problem) from None
         lock = _lock(folder)

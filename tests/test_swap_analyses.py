@@ -167,3 +167,13 @@ def test_means_of_text_and_tables_of_nothing_are_refused() -> None:
         compare(Analysis.of("a", {"means": "sex by age"}), _columns(1), _columns(1))
     with pytest.raises(RarecellError, match="form of its kind"):
         Analysis.of("a", {"table": " "})
+
+
+def test_a_regression_that_fails_without_a_word_is_one_paragraph(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("statsmodels.formula.api.wls", fails)
+    columns = _columns(1)
+    with pytest.raises(RarecellError, match=r"could not be run: AssertionError\. Check"):
+        compare(Analysis.of("a", {"regression": "income ~ age"}), columns, columns, None)

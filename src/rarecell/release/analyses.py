@@ -204,8 +204,9 @@ def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) ->
         else:
             fitted = smf.glm(analysis.formula, frame, family=sm.families.Binomial(), **options).fit(cov_type="HC0")
     except Exception as problem:
+        reason = next(iter(str(problem).splitlines()), "") or type(problem).__name__
         raise BadInput(
-            f"Analysis '{analysis.name}' ({analysis.formula}) could not be run: {str(problem).splitlines()[0]}. Check the names and the "
+            f"Analysis '{analysis.name}' ({analysis.formula}) could not be run: {reason}. Check the names and the "
             "values of its columns."
         ) from None
     n_terms = len(fitted.params)

@@ -126,7 +126,8 @@ def test_a_computer_without_room_for_temporary_files_is_told_in_one_paragraph(
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("tempfile._candidate_tempdir_list", list)
     assert remove_stale_folders() == 0
-    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
+    assert CliRunner().invoke(main, ["describe", str(people)]).exit_code == 0
+    done = CliRunner().invoke(main, ["assess", "--sql", f"SELECT * FROM '{people}'", *ASSESS])
     assert done.exit_code == 1, done.output
     assert done.output.startswith("rarecell: There is no folder for temporary files")
     assert done.output.count("\n") == 1
@@ -137,7 +138,7 @@ def test_a_full_folder_for_temporary_files_is_told_in_one_paragraph(people: Path
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/full")
 
     monkeypatch.setattr("tempfile.mkdtemp", full)
-    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
+    done = CliRunner().invoke(main, ["assess", "--sql", f"SELECT * FROM '{people}'", *ASSESS])
     assert done.exit_code == 1, done.output
     assert "No space left on device" in done.output
     assert "TMPDIR" in done.output

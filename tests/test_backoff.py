@@ -16,11 +16,12 @@ from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
+from rarecell.model.backoff_coarser import CoarserNetworks
 from rarecell.model.backoff_conditionals import Betas, Conditional, Households
 from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Tally
 from rarecell.model.random_draws import log_beta_draws
 from rarecell.swap.target import risk_after_pairs
-from rarecell.table.coarsening import automatic_coarsenings
+from rarecell.table.coarsening import automatic_coarsenings, with_answered
 from tests.naive import backoff as naive
 from tests.reference import census_table
 from tests.strategies import coarsened_tables
@@ -284,6 +285,55 @@ def test_the_order_in_which_keys_are_named_changes_nothing() -> None:
         risks.append(rc.record_risk(coarsened, fit_backoff(coarsened, n_orders=4), population=277_677))
     assert risks[0].expected_population_uniques == pytest.approx(risks[1].expected_population_uniques, rel=1e-6)
     assert risks[0].expected_correct_matches == pytest.approx(risks[1].expected_correct_matches, rel=1e-6)
+
+
+def merged_levels(key: rc.Categories, n_groups: int) -> rc.Coarsening:
+    groups = np.arange(key.n_levels) * n_groups // key.n_levels
+    return rc.Coarsening(f"{key.key} merged", key.key, groups.astype(np.int32), tuple(f"g{g}" for g in range(n_groups)))
+
+
+@given(coarsened_tables(min_keys=2, max_records=60), st.integers(0, 9))
+@settings(max_examples=25)
+def test_networks_of_coarser_tables_follow_from_that_of_the_finer_one(table: rc.ContingencyTable, seed: int) -> None:
+    networks = CoarserNetworks(table, seed=seed)
+    order = [table.keys[k] for k in networks.model.networks[0].order]
+    alone = fit_backoff(table, n_orders=1, seed=seed)
+    np.testing.assert_array_equal(networks.model.log_cell_probability(), alone.log_cell_probability())
+    # Among the coarsenings are some that the finer network does not have.
+    merged = [merged_levels(key, key.n_levels - 1) for key in table.categories if key.n_levels > 2]
+    changed = [(networks.coarsened(c), table.recode(c)) for c in (*table.coarsenings, *merged)]
+    for key in table.keys:
+        others = [other for other in table.keys if other != key]
+        changed.append((networks.without(key), table.project(others)))
+    for found, coarser in changed:
+        finer = with_answered(coarser)
+        expected = BackoffNetwork(finer, [coarser.keys.index(key) for key in order if key in coarser.keys])
+        (network,) = found.networks
+        assert found.table.keys == coarser.keys
+        assert [c.pair for c in network.conditionals] == [c.pair for c in expected.conditionals]
+        assert network.conditionals == expected.conditionals
+        np.testing.assert_allclose(found.log_cell_probability(), expected.log_cell_probability(), rtol=1e-9)
+        unseen = all_cells(coarser)[:: max(1, coarser.n_formal_cells // 20)]
+        np.testing.assert_allclose(found.log_cell_probability(unseen), expected.log_cell_probability(unseen), rtol=1e-9)
+
+
+def test_a_network_of_a_coarser_census_is_the_one_fitted_to_it() -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    networks = CoarserNetworks(table)
+    order = [table.keys[k] for k in networks.model.networks[0].order]
+    for key in table.keys[:3]:
+        found = networks.without(key)
+        fewer = [other for other in order if other != key]
+        expected = BackoffNetwork(found.networks[0].table, [found.table.keys.index(other) for other in fewer])
+        np.testing.assert_allclose(found.log_cell_probability(), expected.log_cell_probability(), rtol=1e-9)
+
+
+def test_keys_that_decide_over_others_are_not_left_out_of_a_network() -> None:
+    keys = [rc.Categories("age", (0, 1, 2), True), rc.Categories("job", ("nobody", "a", "b"), taken_with=("age", 1))]
+    rows = np.array([[0, 0], [1, 1], [1, 2], [2, 1], [2, 2]], dtype=np.int32)
+    assert not CoarserNetworks.applies_to(rc.ContingencyTable.from_codes(rows, keys))
+    assert CoarserNetworks.applies_to(census_table())
 
 
 def test_the_standard_error_is_the_spread_over_seeds() -> None:

@@ -23,7 +23,7 @@ from rarecell.cli.commands import main
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
 from rarecell.risk.key_sets import KeySet, scan_subsets
-from rarecell.table.uniqueness import Columns, Undecided, n_uniques
+from rarecell.table.uniqueness import Columns, Undecided, UniquesOfChanged
 from tests.naive.marginals import marginal_counts
 from tests.strategies import categories, coarsened_tables, tables
 from tests.test_run_roles import population
@@ -90,12 +90,18 @@ def test_splits_and_bounds(table: rc.ContingencyTable, data: st.DataObject) -> N
                 assert cells.n_unique_with(more[0]) == true
 
 
-@given(coarsened_tables(max_records=40), st.data())
+@given(coarsened_tables(max_records=40))
 @settings(max_examples=30)
-def test_uniques_on_any_vertices(table: rc.ContingencyTable, data: st.DataObject) -> None:
-    vertices = data.draw(st.sets(st.integers(0, table.n_vertices - 1), min_size=1))
-    counted = marginal_counts(table, sum(1 << v for v in vertices))
-    assert n_uniques(Columns(table), vertices) == sum(n == 1 for n in counted.values())
+def test_uniques_if_a_key_were_coarser_or_left_out(table: rc.ContingencyTable) -> None:
+    uniques = UniquesOfChanged(table)
+    for key in table.keys:
+        others = [other for other in table.keys if other != key]
+        assert uniques.count(key, None) == table.project(others).size_indices.get(1, 0)
+    for coarsening in table.coarsenings:
+        assert uniques.count(coarsening.key, coarsening) == table.recode(coarsening).size_indices.get(1, 0)
+        # A coarsening need not be a vertex of the table.
+        without = UniquesOfChanged(table.with_coarsenings(()))
+        assert without.count(coarsening.key, coarsening) == uniques.count(coarsening.key, coarsening)
 
 
 def test_a_scan_that_runs_out_of_time_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,9 @@ from rarecell.table.coarsening import with_answered
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import cells_that_agree
 from rarecell.table.subsample import random_part
+
+if TYPE_CHECKING:
+    from rarecell.edges import Integers
 
 RELATIVE_ERROR = (0.015, 0.0075)
 """Relative standard deviations, beyond chance, of the estimates of population uniques and of correct matches.
@@ -121,10 +124,19 @@ class BackoffNetwork(_Backoff):
             conditionals.append(conditional)
             if part is None:
                 self._posteriors[vertex] = fitted
-            position = table.marginals.positions(conditional.pair, None)
-            kernels.add_at(total, gamma.beta_log_moments(*fitted), position)
+            kernels.add_at(total, *moments_at_occupied(table, conditional, fitted))
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
+
+    @classmethod
+    def of_conditionals(
+        cls, table: ContingencyTable, order: Sequence[int], conditionals: Sequence[Conditional], at_cells: Floats
+    ) -> BackoffNetwork:
+        """A network of conditionals that are fitted already, with its :meth:`log_moment_rows` at the occupied cells."""
+        network = cls.__new__(cls)
+        network.table, network.order, network.conditionals = table, tuple(order), tuple(conditionals)
+        network._posteriors, network._at_cells = {}, at_cells
+        return network
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Posterior mean and variance of the logarithm of each cell's probability.
@@ -177,6 +189,10 @@ class BackoffNetwork(_Backoff):
             parts.append(self._unseen_betas(conditional, lacking[one_of_group]))
         moments = np.concatenate([gamma.beta_log_moments(*betas) for betas in parts])
         return moments, place.astype(np.int32)
+
+    def moments_of(self, conditional: Conditional) -> tuple[Floats, Integers]:
+        """Moments of the logarithm of one conditional, and the place of each occupied cell among them."""
+        return moments_at_occupied(self.table, conditional, self._posterior_of(conditional))
 
     def forget_cells(self) -> None:
         """Free what is stored for every cell; it is recomputed when needed."""
@@ -293,6 +309,11 @@ class BackoffNetwork(_Backoff):
         return f"back-off network in the order {order}"
 
     __str__ = describe
+
+
+def moments_at_occupied(table: ContingencyTable, conditional: Conditional, fitted: Betas) -> tuple[Floats, Integers]:
+    """Moments of the logarithm of a conditional, and the place of each occupied cell among them."""
+    return gamma.beta_log_moments(*fitted), table.marginals.positions(conditional.pair, None)
 
 
 class BackoffModel(_Backoff):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels.hashing import n_slots_for
-from rarecell.graph.masks import single
+from rarecell.graph.masks import each_member, mask_of, single
 from rarecell.progress import Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 
@@ -117,20 +117,46 @@ class CountedRows:
 
 
 Scores = dict[tuple[tuple[int, ...], int], float]
-"""Leave-one-out likelihood of a vertex, given the contexts that it was predicted from so far, if one more vertex is added to them."""
+"""Leave-one-out likelihood of a vertex, given the contexts that it was predicted from so far, if one more vertex is added to them.
+
+Without a further vertex (−1), that in the last of these contexts, with the best of all weights.
+"""
+
+
+@dataclass(frozen=True)
+class FinerScores:
+    """Scores that are known from a finer table of the same records.
+
+    Attributes
+    ----------
+    scores : dict
+        Scores of the finer table, which are only read.
+    number_there : tuple of int
+        For each vertex, that of the finer table which groups the records alike, or a number that no vertex has there.
+    """
+
+    scores: Scores
+    number_there: tuple[int, ...]
+
+    def mask_there(self, mask: int) -> int:
+        """The same set of vertices in the finer table."""
+        return mask_of(self.number_there[v] for v in each_member(mask))
 
 
 class Growth:
     """Chooses the contexts of every vertex.
 
     ``scores`` remembers how much each next context helps, which does not depend on the order of the keys: networks of the same table
-    that share it compute it once.
+    that share it compute it once. So do tables of the same records, by the ``finer`` scores.
     """
 
-    def __init__(self, table: ContingencyTable, progress: Progress, scores: Scores | None = None) -> None:
+    def __init__(
+        self, table: ContingencyTable, progress: Progress, scores: Scores | None = None, finer: FinerScores | None = None
+    ) -> None:
         self.table = table
         self.progress = progress
         self._scores: Scores = {} if scores is None else scores
+        self._finer = finer
         self._rows: dict[tuple[int, int] | None, CountedRows] = {}
 
     def _rows_of(self, key: int) -> CountedRows:
@@ -159,16 +185,14 @@ class Growth:
         return conditionals
 
     def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
-        rows = self._rows_of(int(self.table.vertex_key[vertex]))
-        contexts, pairs = rows.start(vertex, parent)
-        of_value = 1.0 / n_values(self.table, vertex)
         mask = 0 if parent is None else single(parent)
         masks = [mask]
+        context = _Context(self._rows_of(int(self.table.vertex_key[vertex])), vertex, parent)
         reached = dict.fromkeys(earlier, 0)
-        score, shorter = self._shrunk(rows, contexts, pairs, of_value, rows.codes(vertex))
         partners = list(earlier)
         while partners:
-            tried = self._tried((vertex, *masks), rows, contexts, pairs, shorter, reached, partners)
+            score = self._score_of(vertex, masks, context)
+            tried = self._tried(vertex, masks, context, reached, partners)
             # A gain of 1 pays for fitting the strength, the logarithm for having chosen among so many.
             if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
                 break
@@ -182,47 +206,106 @@ class Growth:
             reached[key] = level
             mask |= single(chain[level - 1])
             masks.append(mask)
-            before = pairs.of_row
-            contexts = rows.refined(contexts, chain[level - 1])
-            pairs = rows.refined(pairs, chain[level - 1])
-            score, shorter = self._shrunk(rows, contexts, pairs, shorter, before)
+            context.add(chain[level - 1])
         return tuple(masks)
 
-    def _shrunk(
-        self, rows: CountedRows, contexts: RowGroups, pairs: RowGroups, shorter: Floats, before: NDArray[np.int32]
-    ) -> tuple[float, Floats]:
-        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is the shorter pair of each row."""
-        tally, first = rows.tally(contexts, pairs)
-        of_shorter = shorter[before[first]]
-        _, *weight = kernels.best_weight(*tally, of_shorter, STRENGTHS, POWERS, DISCOUNTS)
-        probability = np.empty(len(first))
-        score = kernels.leave_one_out(*tally, of_shorter, *weight, probability)
-        return float(score), probability
+    def _score_of(self, vertex: int, masks: Sequence[int], context: _Context) -> float:
+        """Leave-one-out likelihood in the context that was reached."""
+        known = self._known((vertex, *masks), -1)
+        if known is None:
+            known = self._scores[(vertex, *masks), -1] = context.score
+        return known
+
+    def _known(self, so_far: tuple[int, ...], further: int) -> float | None:
+        score = self._scores.get((so_far, further))
+        if score is None and self._finer is not None:
+            return self._known_there(self._so_far_there(so_far), further)
+        return score
+
+    def _so_far_there(self, so_far: tuple[int, ...]) -> tuple[int, ...]:
+        assert self._finer is not None
+        return (self._finer.number_there[so_far[0]], *map(self._finer.mask_there, so_far[1:]))
+
+    def _known_there(self, so_far: tuple[int, ...], further: int) -> float | None:
+        assert self._finer is not None
+        return self._finer.scores.get((so_far, further if further < 0 else self._finer.number_there[further]))
 
     def _tried(
-        self,
-        so_far: tuple[int, ...],
-        rows: CountedRows,
-        contexts: RowGroups,
-        pairs: RowGroups,
-        shorter: Floats,
-        reached: dict[int, int],
-        partners: Sequence[int],
+        self, vertex: int, masks: Sequence[int], context: _Context, reached: dict[int, int], partners: Sequence[int]
     ) -> list[tuple[float, int, int]]:
         """Leave-one-out likelihood of every next context, best first; each makes one key one or two steps finer."""
+        so_far = (vertex, *masks)
+        there = None if self._finer is None else self._so_far_there(so_far)
         tried = []
         for key in partners:
             chain = self.table.chains[key]
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
-                finer = chain[level - 1]
-                score = self._scores.get((so_far, finer))
+                further = chain[level - 1]
+                score = self._scores.get((so_far, further))
+                if score is None and there is not None:
+                    score = self._known_there(there, further)
                 if score is None:
-                    tally, first = rows.tally(rows.refined(contexts, finer), rows.refined(pairs, finer))
-                    of_shorter = shorter[pairs.of_row[first]]
-                    score = float(kernels.best_weight(*tally, of_shorter, TRIED_STRENGTHS, POWERS[:1], TRIED_DISCOUNTS)[0])
-                    self._scores[so_far, finer] = score
+                    score = self._scores[so_far, further] = context.score_with(further)
                 tried.append((score, key, level))
         return sorted(tried, key=lambda context: (-context[0], context[1], context[2]))
+
+
+class _Context:
+    """The records in a growing context of a vertex; they are grouped when a score is asked for that is not known."""
+
+    def __init__(self, rows: CountedRows, vertex: int, parent: int | None) -> None:
+        self._rows = rows
+        self._vertex = vertex
+        self._parent = parent
+        self._waiting: list[int] = []
+        self._reached: _Reached | None = None
+
+    def add(self, vertex: int) -> None:
+        """Make the context longer, or finer."""
+        self._waiting.append(vertex)
+
+    @property
+    def score(self) -> float:
+        """Leave-one-out likelihood with the best of all weights."""
+        return self._grown().score
+
+    def score_with(self, vertex: int) -> float:
+        """Leave-one-out likelihood if one more vertex were added, with the best of a few weights."""
+        rows, grown = self._rows, self._grown()
+        tally, first = rows.tally(rows.refined(grown.contexts, vertex), rows.refined(grown.pairs, vertex))
+        of_shorter = grown.probability[grown.pairs.of_row[first]]
+        return float(kernels.best_weight(*tally, of_shorter, TRIED_STRENGTHS, POWERS[:1], TRIED_DISCOUNTS)[0])
+
+    def _grown(self) -> _Reached:
+        rows, reached = self._rows, self._reached
+        if reached is None:
+            contexts, pairs = rows.start(self._vertex, self._parent)
+            reached = _shrunk(rows, contexts, pairs, 1.0 / n_values(rows.table, self._vertex), rows.codes(self._vertex))
+        for vertex in self._waiting:
+            contexts, pairs = rows.refined(reached.contexts, vertex), rows.refined(reached.pairs, vertex)
+            reached = _shrunk(rows, contexts, pairs, reached.probability, reached.pairs.of_row)
+        self._waiting.clear()
+        self._reached = reached
+        return reached
+
+
+class _Reached(NamedTuple):
+    """A context: its groups and pairs, its leave-one-out likelihood, and the probability of each pair."""
+
+    contexts: RowGroups
+    pairs: RowGroups
+    score: float
+    probability: Floats
+
+
+def _shrunk(rows: CountedRows, contexts: RowGroups, pairs: RowGroups, shorter: Floats, before: NDArray[np.int32]) -> _Reached:
+    """Shrink towards the probabilities in a shorter context; ``before`` is the shorter pair of each row."""
+    tally, first = rows.tally(contexts, pairs)
+    of_shorter = shorter[before[first]]
+    _, *weight = kernels.best_weight(*tally, of_shorter, STRENGTHS, POWERS, DISCOUNTS)
+    probability = np.empty(len(first))
+    score = kernels.leave_one_out(*tally, of_shorter, *weight, probability)
+    return _Reached(contexts, pairs, float(score), probability)
 
 
 def parent_of(table: ContingencyTable, vertex: int) -> int | None:

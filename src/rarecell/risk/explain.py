@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.graph.masks import holds, single
+from rarecell.machine.threads import on_all_cores
 from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Coarsening, ContingencyTable
-from rarecell.table.uniqueness import Columns, n_uniques
+from rarecell.table.uniqueness import UniquesOfChanged
 
 LEFT_OUT = "left out"
 """The resolution of a key that is not released at all."""
@@ -175,6 +176,7 @@ def key_costs(
     table: ContingencyTable,
     evaluate: Callable[[ContingencyTable], float],
     *,
+    evaluate_changed: Callable[[ContingencyTable, str, Coarsening | None], float] | None = None,
     coarsenings: Iterable[Coarsening] | None = None,
     baseline: float | None = None,
     part: ContingencyTable | None = None,
@@ -188,6 +190,9 @@ def key_costs(
         The file as it is.
     evaluate : callable
         Takes a table and returns its τ1; it selects and fits a model anew, because fewer levels allow more interactions.
+    evaluate_changed : callable, optional
+        Does the same for a changed table; it also takes the key that was changed, and its coarsening, or None if it was left out.
+        So it can use what it learnt from the unchanged table. It is called from several threads. By default, ``evaluate``.
     coarsenings : iterable of Coarsening, optional
         Resolutions to try; by default those of the table.
     baseline : float, optional
@@ -221,16 +226,22 @@ def key_costs(
     if part is not None:
         of_part = evaluate(part)
         compared, scale = part, as_it_is / of_part if of_part > 0.0 else table.n_records / part.n_records
-    costs: list[KeyCost] = []
-    columns = Columns(table)
-    for key, coarsening in trials:
-        resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
+    uniques_of = None if compared is table else UniquesOfChanged(table)
+
+    def estimates(key: str, coarsening: Coarsening | None) -> tuple[int, float]:
         changed = _changed(compared, key, coarsening)
-        n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(columns, key, coarsening)
+        n_uniques = changed.size_indices.get(1, 0) if uniques_of is None else uniques_of.count(key, coarsening)
+        uniques = evaluate(changed) if evaluate_changed is None else evaluate_changed(changed, key, coarsening)
+        checkpoint(progress, stage, 1)
+        return n_uniques, scale * uniques
+
+    estimated = [estimates(*trial) for trial in trials] if evaluate_changed is None else on_all_cores(estimates, trials)
+    costs: list[KeyCost] = []
+    for (key, coarsening), (n_uniques, uniques) in zip(trials, estimated, strict=True):
+        resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
         # Less detail cannot make anybody unique, so an estimate above that of the finer file is an estimation error.
         finer = costs[-1].expected_population_uniques if costs and costs[-1].key == key else as_it_is
-        costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(scale * evaluate(changed), finer), as_it_is, coarsening))
-        checkpoint(progress, stage, 1)
+        costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(uniques, finer), as_it_is, coarsening))
     progress.done()
     return tuple(costs)
 
@@ -240,17 +251,6 @@ def _changed(table: ContingencyTable, key: str, coarsening: Coarsening | None) -
     if coarsening is None:
         return table.project([other for other in table.keys if other != key])
     return table.recode(coarsening)
-
-
-def _n_uniques(columns: Columns, key: str, coarsening: Coarsening | None) -> int:
-    """Number of sample uniques that would remain, computed without building the changed table."""
-    table = columns.table
-    kept = [k for k, other in enumerate(table.keys) if other != key]
-    if coarsening is None:
-        return n_uniques(columns, kept)
-    if coarsening.name in table.vertex_names:
-        return n_uniques(columns, [*kept, table.vertex_names.index(coarsening.name)])
-    return table.recode(coarsening).size_indices.get(1, 0)
 
 
 def _generators(model: CellModel) -> tuple[int, ...]:

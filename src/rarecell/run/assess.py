@@ -58,7 +58,7 @@ from rarecell.outcome.summary import (
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.verdict import early_verdict, family_sentence, first_number, judged
 from rarecell.outcome.words import about_times, listed, number
-from rarecell.progress import SILENT, Progress, Stage, Stages
+from rarecell.progress import SILENT, OnlyCancelled, Progress, Stage, Stages
 from rarecell.release.release import Release
 from rarecell.risk.design_effect import DesignEffect, design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
@@ -329,12 +329,14 @@ def _advised(findings: Findings, stages: Stages) -> Advice:
     table, risk, config = findings.table, findings.risk, findings.config
 
     def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
+        compared = models.Comparison(table, config, progress=OnlyCancelled(progress))
         return key_costs(
             table,
-            lambda changed: models.quick_uniques(changed, config),
+            compared.uniques,
+            evaluate_changed=compared.uniques_of_changed,
             coarsenings=_coarser_releases(findings.data, table),
             baseline=risk.expected_population_uniques,
-            part=models.part_for_comparisons(table, config),
+            part=compared.part,
             progress=progress,
         )
 

@@ -26,6 +26,7 @@ from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel, stack
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
+from rarecell.model.backoff_coarser import CoarserNetworks
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
@@ -41,7 +42,7 @@ from rarecell.search import SearchLimits, SearchResult, penalty_path, select_mod
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
 from rarecell.table.coarsening import automatic_coarsenings
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.marginals import Marginals
 from rarecell.table.structural_zeros import StructuralZeros, find_structural_zeros
 from rarecell.table.subsample import random_part
@@ -370,18 +371,41 @@ def quick_model(
     return choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model
 
 
-def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged table.
+class Comparison:
+    """τ1 of a file and of coarser releases of it, under the quickest model of the run's kind, for comparison with each other.
 
-    Its weights are smooth: those of :func:`part_for_comparisons` are, and coarser tables inherit them.
+    Attributes
+    ----------
+    part : ContingencyTable
+        The file, or a random part of it: see :func:`part_for_comparisons`. Its weights are smooth, and coarser tables inherit them.
     """
-    model = quick_model(table, config, n_orders=1)
-    risk = own_level_risk(table, model, config, has_smooth_weights=True)
-    if config.missing == MATCHES_ANYTHING:
-        risk = matching_anything(risk, model, n_fits=0)
-    if config.missing == REGISTER_COMPLETE:
-        risk = register_complete(risk, model, n_fits=0)
-    return risk.expected_population_uniques
+
+    def __init__(self, table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> None:
+        self.config = config
+        self.part = part_for_comparisons(table, config)
+        self._networks: CoarserNetworks | None = None
+        if config.model == "average" and config.resolution == "multi" and CoarserNetworks.applies_to(self.part):
+            self._networks = CoarserNetworks(self.part, seed=config.seed, progress=progress)
+
+    def uniques(self, table: ContingencyTable) -> float:
+        """τ1 of a table; the part's own if it is that."""
+        if self._networks is not None and table is self.part:
+            return self._uniques(table, self._networks.model)
+        return self._uniques(table, quick_model(table, self.config, n_orders=1))
+
+    def uniques_of_changed(self, table: ContingencyTable, key: str, coarsening: Coarsening | None) -> float:
+        """τ1 of the part without a key, or, given its coarsening, with that in its place."""
+        if self._networks is None:
+            return self.uniques(table)
+        return self._uniques(table, self._networks.of(table, key, coarsening))
+
+    def _uniques(self, table: ContingencyTable, model: CellModel) -> float:
+        risk = own_level_risk(table, model, self.config, has_smooth_weights=True)
+        if self.config.missing == MATCHES_ANYTHING:
+            risk = matching_anything(risk, model, n_fits=0)
+        if self.config.missing == REGISTER_COMPLETE:
+            risk = register_complete(risk, model, n_fits=0)
+        return risk.expected_population_uniques
 
 
 def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:

@@ -7,15 +7,15 @@ the rest is split by the next key. In a file with many keys, little is left afte
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import unsafe as kernels
 from rarecell.errors import BadInput
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Coarsening, ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Array
@@ -37,10 +37,12 @@ class Columns:
     def codes(self, vertex: int) -> Array:
         """Codes of one vertex."""
         if vertex not in self._codes:
-            n = self.levels[vertex]
-            kind = np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.int32
-            self._codes[vertex] = np.ascontiguousarray(self.table.vertex_codes(vertex), dtype=kind)
+            self._codes[vertex] = np.ascontiguousarray(self.table.vertex_codes(vertex), dtype=_code_type(self.levels[vertex]))
         return self._codes[vertex]
+
+
+def _code_type(n_levels: int) -> type[np.integer[Any]]:
+    return np.uint8 if n_levels <= 1 << 8 else np.uint16 if n_levels <= 1 << 16 else np.int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +73,13 @@ class Undecided:
     def split_by(self, vertex: int) -> Undecided:
         """What remains undecided once this vertex is known as well."""
         columns = self.columns
-        rows, starts, n_unique = kernels.split(
-            self.rows, self.starts, columns.codes(vertex), columns.levels[vertex], columns.counts
-        )
-        return Undecided(columns, (*self.vertices, vertex), rows, starts, self.n_unique + int(n_unique))
+        split = self.split_by_codes(columns.codes(vertex), columns.levels[vertex])
+        return replace(split, vertices=(*self.vertices, vertex))
+
+    def split_by_codes(self, codes: Array, n_levels: int) -> Undecided:
+        """What remains undecided once these codes of the cells are known as well, which are those of no vertex."""
+        rows, starts, n_unique = kernels.split(self.rows, self.starts, codes, n_levels, self.columns.counts)
+        return replace(self, rows=rows, starts=starts, n_unique=self.n_unique + int(n_unique))
 
     def bounds(self, n_levels: Iterable[float], *, largest_group: int = LARGEST_GROUP) -> list[int]:
         """Upper bounds on the unique records once keys with this many combinations of levels are known as well.
@@ -97,17 +102,45 @@ class Undecided:
         return bounds
 
 
-def n_uniques(columns: Columns, vertices: Iterable[int]) -> int:
-    """Number of records that are unique on these vertices.
+class UniquesOfChanged:
+    """Counts the records that would be unique if one key of a table were coarser or left out.
 
-    Vertices with many levels decide the most, so they come first.
+    Keys with many levels decide the most, so they come first. What the keys before the changed one leave undecided is the same
+    whatever is done to that key, and is found once.
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> keys = [rc.Categories(name, (0, 1, 2)) for name in "ab"]
+    >>> table = rc.ContingencyTable.from_counts([[0, 0], [0, 1], [1, 2], [2, 2]], [1, 1, 1, 1], keys)
+    >>> uniques = UniquesOfChanged(table)
+    >>> uniques.count("a", None), uniques.count("b", None)
+    (2, 2)
     """
-    left = Undecided.of(columns)
-    for vertex in sorted(vertices, key=lambda v: -columns.levels[v]):
-        if not len(left.rows):
-            break
-        left = left.split_by(vertex)
-    return left.n_unique
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.table = table
+        self._columns = Columns(table)
+        self._order = sorted(range(table.n_keys), key=lambda k: -self._columns.levels[k])
+        self._before = [Undecided.of(self._columns)]
+        for key in self._order[:-1]:
+            if not len(self._before[-1].rows):
+                break
+            self._before.append(self._before[-1].split_by(key))
+
+    def count(self, key: str, coarsening: Coarsening | None) -> int:
+        """Number of unique records without the key, or, given its coarsening, with that in its place."""
+        column = self.table.keys.index(key)
+        place = self._order.index(column)
+        left = self._before[min(place, len(self._before) - 1)]
+        if coarsening is not None and len(left.rows):
+            of_level = coarsening.group_of_level.astype(_code_type(coarsening.n_levels))
+            left = left.split_by_codes(of_level[self._columns.codes(column)], coarsening.n_levels)
+        for other in self._order[place + 1 :]:
+            if not len(left.rows):
+                break
+            left = left.split_by(other)
+        return left.n_unique
 
 
 # Does a key identify records by itself?

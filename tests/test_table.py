@@ -94,6 +94,17 @@ def test_entropy_terms_of_dense_and_hashed_sets_in_any_order(n_records: int) -> 
     np.testing.assert_allclose(Marginals(table).entropy_terms(masks), expected, atol=1e-6)
 
 
+@given(coarsened_tables(max_records=200))
+@settings(max_examples=25)
+def test_terms_of_an_entropy_are_added_in_the_same_order_however_they_are_counted(table: rc.ContingencyTable) -> None:
+    marginals = Marginals(table)
+    by_levels = np.argsort([-n for n in table.vertex_levels.tolist()], kind="stable").tolist()
+    for mask in {table.reduce(mask) for mask in range(1, 1 << table.n_vertices)}:
+        codes = np.stack([table.vertex_codes(v) for v in by_levels if mask >> v & 1], axis=1)
+        expected = naive.sum_of_n_log_n(codes, table.counts) - table.n_records * math.log(table.n_records)
+        assert marginals.entropy_term(mask) == expected
+
+
 @given(tables(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_lookup_finds_counts_of_any_cell(table: rc.ContingencyTable, data: st.DataObject) -> None:

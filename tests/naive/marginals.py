@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import numpy as np
+
 import rarecell as rc
+from rarecell._kernels.margins import n_log_n
 
 
 def marginal_counts(table: rc.ContingencyTable, mask: int) -> Counter[tuple[int, ...]]:
@@ -55,3 +58,16 @@ def full_counts(table: rc.ContingencyTable, keys: tuple[int, ...]) -> dict[tuple
     for cell, n in zip(table.cells.tolist(), table.counts.tolist(), strict=True):
         found[tuple(cell[k] for k in keys)] += n
     return dict(found)
+
+
+def sum_of_n_log_n(codes: np.ndarray, counts: np.ndarray) -> float:
+    """Σ n log n over the distinct rows, added in the order in which rows without their last code appear, and by the last code."""
+    summed: dict[tuple[int, ...], dict[int, int]] = {}
+    for row, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        of_last = summed.setdefault(tuple(row[:-1]), {})
+        of_last[row[-1]] = of_last.get(row[-1], 0) + count
+    total = 0.0
+    for of_last in summed.values():
+        for last in sorted(of_last):
+            total += n_log_n(float(of_last[last]))
+    return total

@@ -42,11 +42,74 @@ def marginal_keys(codes, columns, begins, adds):
     return keys
 
 
+# The cells of blocks of rows.
+
+_BLOCK = 4096
+"""Rows whose cells are numbered together: they stay in the nearest cache."""
+
+
+@njit(cache=True, nogil=True)
+def _number_block(codes, start, columns, begins, level_codes, levels, block):
+    """Write the mixed-radix numbers of the rows from ``start`` on to ``block``; a column, a stretch of codes and levels for each member.
+
+    A member that begins at −1 has the codes of its column as levels. That is a loop which compilers turn into vector instructions.
+    """
+    block[:] = 0
+    for j in range(len(columns)):
+        column, n_levels = codes[columns[j], start : start + len(block)], np.int32(levels[j])
+        if begins[j] < 0:
+            for i in range(len(block)):
+                block[i] = block[i] * n_levels + np.int32(column[i])
+        else:
+            begin = np.uint64(begins[j])
+            for i in range(len(block)):
+                block[i] = block[i] * n_levels + level_codes[begin + np.uint64(column[i])]
+
+
 # Σ n log n of many marginals.
 #
-# Sets come in an order in which neighbours share their first members. The cells of a set's first members are numbered 0, 1, …
-# without gaps, and these numbers are kept for the next set; only the last member has to be counted. So a set costs one pass over
-# the rows however many members it has, and the counts are few enough to stay in a core's cache.
+# Where a set has few possible cells, all its members are read in one pass. Others come in an order in which neighbours share their
+# first members: the cells of a set's first members are numbered 0, 1, … without gaps, and these numbers are kept for the next set;
+# only the last member has to be counted. So a set costs one pass over the rows however many members it has, and the counts are
+# few enough to stay in a core's cache.
+#
+# Either way the terms are added in the same order, so the sums agree to the last digit.
+
+_FEW_POSSIBLE = 1 << 17
+"""Up to this many possible cells, the counts stay in the cache although many of them may be 0."""
+
+
+@njit(cache=True, nogil=True)
+def _sum_direct(codes, counts, columns, begins, level_codes, levels, sums, is_done, seen):
+    """Σ n log n over the cells of the members; ``sums`` and ``is_done`` are 0 before and after, and ``seen`` is scratch.
+
+    Terms are added in the order in which the cells of all members but the last appear, and by the level of the last.
+    """
+    block = np.empty(_BLOCK, dtype=np.int32)
+    n_seen = np.int64(0)
+    for start in range(0, len(counts), _BLOCK):
+        part = block[: min(_BLOCK, len(counts) - start)]
+        _number_block(codes, start, columns, begins, level_codes, levels, part)
+        for i in range(len(part)):
+            cell = np.uint64(part[i])
+            so_far = sums[cell]
+            if so_far == 0:
+                seen[n_seen] = part[i]
+                n_seen += 1
+            sums[cell] = so_far + counts[start + i]
+    total, n_last = 0.0, levels[len(levels) - 1]
+    for k in range(n_seen):
+        first = seen[k] // n_last
+        if is_done[first]:
+            continue
+        is_done[first] = True
+        for possible in range(first * n_last, (first + 1) * n_last):
+            if sums[possible] > 1:
+                total += n_log_n(np.float64(sums[possible]))
+            sums[possible] = 0
+    for k in range(n_seen):
+        is_done[seen[k] // n_last] = False
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -130,34 +193,46 @@ def sums_of_n_log_n(codes, counts, first, members, columns, begins, levels, leve
     for j in range(len(sums)):
         most = max(most, first[j + 1] - first[j])
     room = 4 * len(counts) + 1024
+    few = min(room, _FEW_POSSIBLE)
+    direct, is_done, seen = np.zeros(few, dtype=counts.dtype), np.zeros(few, dtype=np.bool_), np.empty(few, dtype=np.int32)
     place, counted = np.empty(room, dtype=np.int32), np.zeros(room, dtype=counts.dtype)
-    # Numbers of the cells of the first 0, 1, … members of the set that was counted last.
+    # Numbers of the cells of the first 0, 1, … members of the set that was numbered last.
     number, n_cells = np.empty((most, len(counts)), dtype=np.int32), np.empty(most, dtype=np.int64)
-    for i in range(len(counts)):
-        number[0, i] = 0
-    n_cells[0] = 1
-    n_numbered = 0
+    numbered, n_numbered = -1, 0
     for j in range(len(sums)):
-        n_before = first[j + 1] - first[j] - 1
+        own = members[first[j] : first[j + 1]]
+        n_possible = 1.0
+        for v in own:
+            n_possible *= levels[v]
+        if n_possible <= few:
+            # A key's own codes are its levels; keys come first among the vertices.
+            at = np.where(columns[own] == own, -1, begins[own])
+            sums[j] = _sum_direct(codes, counts, columns[own], at, level_codes, levels[own], direct, is_done, seen)
+            continue
+        if numbered < 0:
+            for i in range(len(counts)):
+                number[0, i] = 0
+            n_cells[0] = 1
+        n_before = len(own) - 1
         n_shared = 0
-        while n_shared < n_numbered and n_shared < n_before and members[first[j] + n_shared] == members[first[j - 1] + n_shared]:
+        while n_shared < n_numbered and n_shared < n_before and own[n_shared] == members[first[numbered] + n_shared]:
             n_shared += 1
         for k in range(n_shared, n_before):
-            v = members[first[j] + k]
-            n_possible = n_cells[k] * levels[v]
-            if n_possible <= room:
-                for pair in range(n_possible):
+            v = own[k]
+            n_pairs = n_cells[k] * levels[v]
+            if n_pairs <= room:
+                for pair in range(n_pairs):
                     place[pair] = -1
                 n_cells[k + 1] = _number_dense(
                     number[k], codes[columns[v]], begins[v], level_codes, levels[v], place, number[k + 1]
                 )
             else:
                 n_cells[k + 1] = _number_hashed(number[k], codes[columns[v]], begins[v], level_codes, levels[v], number[k + 1])
-        n_numbered = n_before
-        v = members[first[j] + n_before]
-        before, column, n_possible = number[n_before], codes[columns[v]], n_cells[n_before] * levels[v]
-        if n_possible <= room:
-            sums[j] = _sum_dense(before, counts, column, begins[v], level_codes, levels[v], n_possible, counted)
+        numbered, n_numbered = j, n_before
+        v = own[n_before]
+        before, column, n_pairs = number[n_before], codes[columns[v]], n_cells[n_before] * levels[v]
+        if n_pairs <= room:
+            sums[j] = _sum_dense(before, counts, column, begins[v], level_codes, levels[v], n_pairs, counted)
         else:
             sums[j] = _sum_hashed(before, counts, column, begins[v], level_codes, levels[v])
 
@@ -193,14 +268,15 @@ def add_up(positions, values, sums):
 
 
 @njit(cache=True, nogil=True)
-def full_counts(codes, weights, columns, strides, n_possible):
-    """Sum of ``weights`` in every possible cell of the columns; a cell's number is the sum of its codes times ``strides``."""
-    sums = np.zeros(n_possible, dtype=weights.dtype)
-    for i in range(codes.shape[0]):
-        cell = 0
-        for j in range(len(columns)):
-            cell += codes[i, columns[j]] * strides[j]
-        sums[cell] += weights[i]
+def full_counts(codes, weights, columns, levels, n_possible):
+    """Sum of ``weights`` in every possible cell of the columns, the last of which changes fastest; ``codes`` has a row per column."""
+    sums, block = np.zeros(n_possible, dtype=weights.dtype), np.empty(_BLOCK, dtype=np.int32)
+    at, no_codes = np.full(len(columns), -1), np.empty(0, dtype=np.int32)
+    for start in range(0, len(weights), _BLOCK):
+        part = block[: min(_BLOCK, len(weights) - start)]
+        _number_block(codes, start, columns, at, no_codes, levels, part)
+        for i in range(len(part)):
+            sums[np.uint64(part[i])] += weights[start + i]
     return sums
 
 

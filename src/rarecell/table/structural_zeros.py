@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import short_type
 from rarecell._kernels.margins import full_counts
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.machine.threads import WORTH_A_THREAD, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.possible_cells import Compatibility
@@ -240,6 +242,9 @@ MOST_VISITS = 1_000_000_000
 
 STAGE = "looking for structural zeros"
 
+_COUNTED_AHEAD = 16
+"""Groups of keys whose counts are computed at once, on all cores, in tables that are worth it."""
+
 
 def find_structural_zeros(
     table: ContingencyTable,
@@ -290,14 +295,19 @@ def find_structural_zeros(
     n_occupied: dict[tuple[int, ...], int] = {}
     relatedness = np.zeros((table.n_keys, table.n_keys))
 
+    def counted_ahead(groups: Sequence[tuple[int, ...]]) -> Iterable[tuple[tuple[int, ...], NDArray[np.float64]]]:
+        """The counts of some groups of keys, a few of which are computed at once."""
+        at_once = _COUNTED_AHEAD if table.n_cells >= WORTH_A_THREAD else 1
+        for start in range(0, len(groups), at_once):
+            checkpoint(progress, STAGE)
+            few = groups[start : start + at_once]
+            yield from zip(few, on_all_cores(margins.counts, [(keys,) for keys in few]), strict=True)
+
     def search(groups: Sequence[tuple[int, ...]]) -> None:
         least = math.log(max(sum(map(margins.n_possible, groups)), 1) / error_rate)
-        for keys in groups:
-            checkpoint(progress, STAGE)
-            if margins.n_possible(keys) > largest_table:
-                skipped.append(keys)
-                continue
-            observed = margins.counts(keys)
+        skipped.extend(keys for keys in groups if margins.n_possible(keys) > largest_table)
+        searched = [keys for keys in groups if margins.n_possible(keys) <= largest_table]
+        for keys, observed in counted_ahead(searched):
             expected = _expected(observed, least)
             flagged = (observed == 0) & (expected >= least) & ~_flagged_pairs(flags, keys, observed.shape)
             if flagged.any():
@@ -404,7 +414,7 @@ class FullMarginals:
     """Marginals of a few keys as full arrays."""
 
     def __init__(self, table: ContingencyTable) -> None:
-        self.codes = np.asfortranarray(table.cells)
+        self.codes = np.asfortranarray(table.cells, short_type(max(c.n_levels for c in table.categories)))
         self.weights = table.counts.astype(float)
         self.levels = [c.n_levels for c in table.categories]
 
@@ -413,8 +423,8 @@ class FullMarginals:
 
     def counts(self, keys: Sequence[int]) -> NDArray[np.float64]:
         shape = [self.levels[k] for k in keys]
-        strides = np.array([math.prod(shape[place + 1 :]) for place in range(len(keys))], dtype=np.int64)
-        counts = full_counts(self.codes, self.weights, np.array(keys, dtype=np.int64), strides, math.prod(shape))
+        n_levels = np.array(shape, dtype=np.int64)
+        counts = full_counts(self.codes.T, self.weights, np.array(keys, dtype=np.int64), n_levels, math.prod(shape))
         return np.asarray(counts.reshape(shape), dtype=np.float64)
 
     def n_occupied(self, keys: tuple[int, ...]) -> int:

@@ -6,7 +6,7 @@ small whole numbers, which is what an engine reads fastest, Parquet with labels 
 process of its own and writes all its results. Beside it, another process counts the same file by one ``GROUP BY`` of the keys
 in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts. Both are timed from the
 first import on. For each stage the processor time is divided by that of the clock: 2 means that two cores were busy. The
-memory that ``--dry-run`` states stands beside the memory that was used.
+memory that ``--dry-run`` states stands beside the memory that was used. A size that does not fit into the memory is skipped.
 
     python benchmarks/scale.py                       # 1e4 to 1e7 records
     python benchmarks/scale.py --model census --least 1e7 --layout csv
@@ -118,6 +118,7 @@ def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
 def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
     started = time.perf_counter()
     import rarecell as rc
+    from rarecell.errors import TooLarge
     from rarecell.machine.memory import MemoryLimit
     from rarecell.run.config import ProtectConfig, RunConfig
     from rarecell.run.models import size_of
@@ -126,7 +127,10 @@ def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float,
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
     watching = Watching()
     act = rc.protect if n_protected else rc.assess
-    result = act(config, out=out, progress=watching)
+    try:
+        result = act(config, out=out, progress=watching)
+    except TooLarge as problem:
+        return {"refused": str(problem)}
     seconds = time.perf_counter() - started
     found = result.assessment if n_protected else result
     table = found.table
@@ -155,7 +159,12 @@ def compare(name: str, sizes: list[int], layout: str, memory: float, n_protected
             counted = apart(_count, str(path), list(tree.keys), memory)
             about = (str(path), list(tree.keys), n_records)
             assessed = apart(_assess, *about, str(Path(folder) / "out"), memory, 0)
-            protected = apart(_assess, *about, str(Path(folder) / "protected"), memory, n_protected) if n_protected else None
+            is_protected = n_protected and "refused" not in assessed
+            protected = apart(_assess, *about, str(Path(folder) / "protected"), memory, n_protected) if is_protected else None
+        refused = assessed.get("refused") or (protected or {}).get("refused")
+        if refused:
+            print(f"{name:8} {n_records:>12,} records skipped, because the run was refused: {refused}", flush=True)
+            continue
         # Other work on the machine lengthens what the clock shows more than what the processor did.
         ratio, by_processor = (assessed[what] / counted[what] for what in ("seconds", "processor"))
         rows.append(
@@ -174,8 +183,8 @@ def compare(name: str, sizes: list[int], layout: str, memory: float, n_protected
         for stage, (seconds, processor) in slow["stages"].items():
             if seconds > 0.02 * slow["seconds"]:
                 print(f"{'':10}{stage:32} {seconds:8.2f} s, {processor / seconds:.1f} cores")
-    for what, label in (("group_by", "GROUP BY"), ("assess", "assess")):
-        powers = growth(sizes, [row[what]["processor"] for row in rows])
+    for what, label in (("group_by", "GROUP BY"), ("assess", "assess")) if len(rows) > 1 else ():
+        powers = growth([row["records"] for row in rows], [row[what]["processor"] for row in rows])
         shown = ", ".join(f"{power:.2f}" for power in powers)
         print(f"{name}: processor time of the {label} grows with these powers of the records, from size to size: {shown}")
     return rows

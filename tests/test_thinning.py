@@ -11,11 +11,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.risk.diagnostics import subsample_check
 from rarecell.risk.explain import key_costs
+from rarecell.run import models
+from rarecell.run.config import RunConfig
 from rarecell.table.structural_zeros import StructuralZeros
 from rarecell.table.subsample import part_of, part_with_records, parts_by_household, random_part
 from tests.strategies import categories, coarsened_tables
+
+CENSUS = str(datasets.census_sample_path())
 
 
 @given(coarsened_tables(max_records=60), st.integers(1, 80), st.integers(0, 5))
@@ -146,6 +151,22 @@ def test_costs_on_a_part_are_scaled_to_the_file() -> None:
     for one, other in zip(whole, on_part, strict=True):
         assert other.expected_population_uniques == pytest.approx(one.expected_population_uniques)
         assert other.n_sample_uniques == one.n_sample_uniques
+
+
+def test_a_run_says_that_costs_were_compared_on_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig(input=CENSUS, keys=("age", "sex", "marital"), population=277_677)
+    whole = rc.assess(config).summary
+    monkeypatch.setattr(models, "MANY_CELLS", 200)
+    on_part = rc.assess(config).summary
+    said = "What each key costs was compared on 200 records drawn at random"
+    assert not any(note.startswith("What each key costs") for note in whole.notes)
+    assert any(note.startswith(said) for note in on_part.notes)
+    for of_whole, of_part in zip(whole.risk.key_costs, on_part.risk.key_costs, strict=True):
+        assert of_whole.without is not None
+        assert of_part.without is not None
+        assert 0.0 <= of_part.without <= on_part.risk.expected_population_uniques
+        # Records that stay alone in the file are counted in all of it.
+        assert [c.sample_uniques for c in of_whole.coarsened] == [c.sample_uniques for c in of_part.coarsened]
 
 
 @given(coarsened_tables(max_records=60), st.integers(0, 2**32 - 1))

@@ -328,9 +328,9 @@ def _advised(findings: Findings, stages: Stages) -> Advice:
     """Compute what each key costs and what other estimators say, side by side, and the combinations that single records out."""
     table, risk, config = findings.table, findings.risk, findings.config
 
-    def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
+    def costs_of_keys(progress: Progress) -> KeyCosts:
         compared = models.Comparison(table, config, progress=OnlyCancelled(progress))
-        return key_costs(
+        costs = key_costs(
             table,
             compared.uniques,
             evaluate_changed=compared.uniques_of_changed,
@@ -339,6 +339,7 @@ def _advised(findings: Findings, stages: Stages) -> Advice:
             part=compared.part,
             progress=progress,
         )
+        return KeyCosts(costs, n_compared=compared.part.n_records)
 
     def estimates(progress: Progress) -> tuple[EstimatorDetail, ...]:
         of_sizes = of_estimates(population_uniques(table.size_indices, population=risk.population))
@@ -429,13 +430,30 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class KeyCosts:
+    """What each key costs, compared on this many of the records."""
+
+    of_keys: tuple[KeyCost, ...] = ()
+    n_compared: int = 0
+
+    def note(self, n_records: int) -> tuple[str, ...]:
+        """That only a part of the file was compared, if so."""
+        if not self.of_keys or self.n_compared >= n_records:
+            return ()
+        return (
+            f"What each key costs was compared on {number(self.n_compared)} records drawn at random; the expected population uniques of the "
+            f"{number(n_records)} records are taken to change in the same proportion.",
+        )
+
+
+@dataclass(frozen=True)
 class Advice:
     """What a verdict does not need: what each key costs and what other estimators say, unless nobody waited for it.
 
     ``unsafe`` are the smallest combinations that single records out.
     """
 
-    costs: tuple[KeyCost, ...] | None
+    costs: KeyCosts | None
     unsafe: UnsafeCombinations
     estimators: tuple[EstimatorDetail, ...] | None
 
@@ -492,16 +510,16 @@ def of_findings(findings: Findings, judgement: Judgement) -> RunSummary:
 
 def with_advice(summary: RunSummary, findings: Findings, advice: Advice) -> RunSummary:
     """The same summary with what each key costs, other estimators, and the combinations that single records out."""
-    estimators = advice.estimators or ()
+    estimators, costs = advice.estimators or (), advice.costs or KeyCosts()
     risk = replace(
         summary.risk,
         estimators={estimator.name: estimator.expected_population_uniques for estimator in estimators},
         estimator_details=estimators,
-        key_costs=of_costs(advice.costs or (), findings.table, recoded=tuple(findings.data.recodes)),
+        key_costs=of_costs(costs.of_keys, findings.table, recoded=tuple(findings.data.recodes)),
         unsafe_combinations=commonest_unsafe(advice.unsafe),
         key_contributions={key: float(share) for key, share in advice.unsafe.key_contributions.items()},
     )
-    return replace(summary, risk=risk, notes=(*summary.notes, *advice.notes))
+    return replace(summary, risk=risk, notes=(*summary.notes, *costs.note(findings.table.n_records), *advice.notes))
 
 
 def _of_missing_values(findings: Findings) -> str:

@@ -105,6 +105,19 @@ def test_terms_of_an_entropy_are_added_in_the_same_order_however_they_are_counte
         assert marginals.entropy_term(mask) == expected
 
 
+@given(coarsened_tables(max_records=60))
+@settings(max_examples=25)
+def test_terms_of_sets_of_keys_are_those_of_a_table_with_coarsenings(table: rc.ContingencyTable) -> None:
+    everything = np.arange(1 << table.n_vertices, dtype=np.uint64)
+    table.marginals.entropy_terms(everything)
+    bare = table.with_coarsenings(())
+    taken, alone = Marginals(bare), Marginals(bare)
+    taken.take_terms_from(table.marginals)
+    of_keys = everything[: 1 << table.n_keys]
+    assert taken._entropy.keys() == set(of_keys.tolist())
+    np.testing.assert_array_equal(taken.entropy_terms(of_keys), alone.entropy_terms(of_keys))
+
+
 @given(tables(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_lookup_finds_counts_of_any_cell(table: rc.ContingencyTable, data: st.DataObject) -> None:

@@ -334,6 +334,7 @@ def model_estimates(
     details.append(detail("decomposable", chosen.best, single))
     if config.resolution == "multi" and table.n_keys <= MOST_KEYS_OF_PAPER:
         full = table.with_coarsenings(())
+        full.marginals.take_terms_from(table.marginals)
         best = select_model(full, criterion="aic", seed=config.seed, progress=progress).best
         assumes = "The method of Takemura and Endo: the single best decomposable model by AIC, every key at full detail."
         estimate = risk_of(full, best, config).expected_population_uniques

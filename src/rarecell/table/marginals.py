@@ -309,6 +309,11 @@ class Marginals:
             self._fill_entropy(new)
         return np.array([self._entropy[mask] for mask in reduced])
 
+    def take_terms_from(self, other: Marginals) -> None:
+        """Take the entropy terms of sets of keys that marginals of the same cells know, whatever coarsenings they have."""
+        of_keys = self.table.all_keys
+        self._entropy.update((mask, term) for mask, term in list(other._entropy.items()) if mask & ~of_keys == 0)
+
     def _fill_entropy(self, masks: list[int]) -> None:
         by_base: dict[int, list[int]] = {}
         rows: dict[int, _Rows] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -94,9 +95,16 @@ def test_entropy_terms_of_dense_and_hashed_sets_in_any_order(n_records: int) -> 
     np.testing.assert_allclose(Marginals(table).entropy_terms(masks), expected, atol=1e-6)
 
 
-@given(coarsened_tables(max_records=200))
-@settings(max_examples=25)
-def test_terms_of_an_entropy_are_added_in_the_same_order_however_they_are_counted(table: rc.ContingencyTable) -> None:
+@given(coarsened_tables(max_records=200), st.booleans())
+@settings(max_examples=50)
+def test_terms_of_an_entropy_are_added_in_the_same_order_however_they_are_counted(
+    table: rc.ContingencyTable, is_long: bool
+) -> None:
+    with mock.patch("rarecell.table.marginals.LONG", 0 if is_long else 1 << 16):
+        _terms_are_added_in_order(table)
+
+
+def _terms_are_added_in_order(table: rc.ContingencyTable) -> None:
     marginals = Marginals(table)
     by_levels = np.argsort([-n for n in table.vertex_levels.tolist()], kind="stable").tolist()
     for mask in {table.reduce(mask) for mask in range(1, 1 << table.n_vertices)}:

@@ -68,10 +68,10 @@ def _number_block(codes, start, columns, begins, level_codes, levels, block):
 
 # Σ n log n of many marginals.
 #
-# Where a set has few possible cells, all its members are read in one pass. Others come in an order in which neighbours share their
-# first members: the cells of a set's first members are numbered 0, 1, … without gaps, and these numbers are kept for the next set;
-# only the last member has to be counted. So a set costs one pass over the rows however many members it has, and the counts are
-# few enough to stay in a core's cache.
+# Where a set of a long table has few possible cells, all its members are read in one pass. Others come in an order in which
+# neighbours share their first members: the cells of a set's first members are numbered 0, 1, … without gaps, and these numbers are
+# kept for the next set; only the last member has to be counted. So a set costs one pass over the rows however many members it has,
+# and the counts are few enough to stay in a core's cache.
 #
 # Either way the terms are added in the same order, so the sums agree to the last digit.
 
@@ -182,18 +182,19 @@ def _free_slots(n_keys):
 
 
 @njit(cache=True, nogil=True)
-def sums_of_n_log_n(codes, counts, first, members, columns, begins, levels, level_codes, sums):
+def sums_of_n_log_n(codes, counts, is_long, first, members, columns, begins, levels, level_codes, sums):
     """Write Σ n_a log n_a over the cells of each marginal to ``sums``; ``codes`` has one row per column of the table.
 
     Marginal j has the vertices ``members[first[j]]`` to ``members[first[j + 1] - 1]``, one at least. Vertex v reads the column
     ``columns[v]``, where code c is its level ``level_codes[begins[v] + c]`` of ``levels[v]``. The kernel holds no lock, so several
-    threads can do a part each. With 32-bit counts the sums, which are accessed at random, take half the room.
+    threads can do a part each. With 32-bit counts the sums, which are accessed at random, take half the room. ``is_long`` says that
+    numbers of the rows do not stay in the cache.
     """
     most = np.int64(0)
     for j in range(len(sums)):
         most = max(most, first[j + 1] - first[j])
     room = 4 * len(counts) + 1024
-    few = min(room, _FEW_POSSIBLE)
+    few = min(room, _FEW_POSSIBLE) if is_long else 0
     direct, is_done, seen = np.zeros(few, dtype=counts.dtype), np.zeros(few, dtype=np.bool_), np.empty(few, dtype=np.int32)
     place, counted = np.empty(room, dtype=np.int32), np.zeros(room, dtype=counts.dtype)
     # Numbers of the cells of the first 0, 1, … members of the set that was numbered last.

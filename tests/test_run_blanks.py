@@ -116,9 +116,24 @@ def test_a_record_that_only_fixed_keys_could_protect_is_told() -> None:
     told = done.summary.swap.suppression
     assert (told.values, told.must_stay) == (0, tuple(KEYS))
     assert told.unreached == len(done.assessment.risk.above(0.3)) > 0
+    assert f"{told.unreached} records stay above it whatever is blanked of the keys that may be. " in told.sentence
     assert "--blank age,sex,job,town would allow it" in told.sentence
     assert done.frame.equals(SAMPLE)
     assert done.summary.swap.risk_after.highest > 0.3
+
+
+def test_the_advice_on_keys_that_stay_reaches_every_record() -> None:
+    told = rc.protect(SAMPLE, keys=KEYS, never_swap=["age", "job", "town"], **BLANKS).summary.swap.suppression
+    assert told.unreached > 0
+    assert (
+        f"{told.unreached} records stay above it whatever is blanked of the keys that may be. age, job and town" in told.sentence
+    )
+    # Were only the keys that stayed named, the others could not be blanked any more.
+    advised = told.sentence.split("--blank ")[1].split(" would allow it")[0].split(",")
+    assert advised == list(KEYS)
+    followed = rc.protect(SAMPLE, keys=KEYS, never_swap=["age", "job", "town"], blank=advised, **BLANKS).summary.swap.suppression
+    assert followed.unreached == 0
+    assert "whatever is blanked" not in followed.sentence
 
 
 @pytest.mark.parametrize("kept", [["age", "town"], ["town", "illness"]])

@@ -44,6 +44,8 @@ class Suppression:
         Records that no blanking brings down far enough; they are not among ``rows``.
     k : int or None
         The least number of records with the same values that was asked for, if one was.
+    has_fixed_keys : bool
+        Whether some keys were not to be blanked.
     """
 
     rows: NDArray[np.int64]
@@ -53,6 +55,7 @@ class Suppression:
     links_after: NDArray[np.float64]
     unreached: NDArray[np.int64]
     k: int | None = None
+    has_fixed_keys: bool = False
 
     @property
     def n_values(self) -> int:
@@ -88,7 +91,8 @@ class Suppression:
         if self.k is not None:
             return self._on_groups
         above = len(self.unreached)
-        left = f" {counted(above, 'record')} {verb(above, 'stays', 'stay')} above it whatever is blanked." if above else ""
+        which = " of the keys that may be" if self.has_fixed_keys else ""
+        left = f" {counted(above, 'record')} {verb(above, 'stays', 'stay')} above it whatever is blanked{which}." if above else ""
         n, n_records = self.n_values, len(self.rows)
         return (
             f"{counted(n, 'key value')} of {counted(n_records, 'record')} {verb(n, 'is', 'are')} blanked to bring "
@@ -155,7 +159,8 @@ def suppress_rest(
         for k, key in enumerate(table.keys)
     }
     used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
-    return Suppression(rows[done], used, risk[done], after[done], links[done], rows[~done])
+    fixed = len(free) < table.n_keys
+    return Suppression(rows[done], used, risk[done], after[done], links[done], rows[~done], has_fixed_keys=fixed)
 
 
 def _has_value(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -192,7 +197,8 @@ def joined(
     after, links = risk_with_blanks(table, cells_of(rows), blanked, cell_risk)
     used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
     unreached = np.unique(np.concatenate([part.unreached for part in parts]))
-    return Suppression(rows, used, risk_of(rows), after, links, unreached)
+    fixed = any(part.has_fixed_keys for part in parts)
+    return Suppression(rows, used, risk_of(rows), after, links, unreached, has_fixed_keys=fixed)
 
 
 def risk_with_blanks(

@@ -612,7 +612,9 @@ def suppression_summary(request: ProtectConfig, assessment: Assessment, release:
     sentences = [str(blanks), *map(str, tables)]
     if stay and len(blanks.unreached):
         may = verb(len(stay), "was", "were")
-        sentences.insert(1, f"{listed(stay)} {may} not to be blanked; --blank {joined_names(stay)} would allow it.")
+        # Keys that --blank does not name are not blanked: the others are named with those that were to stay.
+        every = joined_names(assessment.table.keys)
+        sentences.insert(1, f"{listed(stay)} {may} not to be blanked; --blank {every} would allow it.")
     return SuppressionSummary(
         records=len(blanks.rows),
         values=blanks.n_values,

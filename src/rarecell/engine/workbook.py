@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
-MOST_EXACT = 2**53
-"""The largest whole number up to which floats hold all of them."""
+FIRST_ROUNDED = 2**53
+"""The least whole number that the next one is rounded to: below it floats tell all of them apart."""
 
 
 class WorkbookSource(CachedSource):
@@ -176,7 +176,7 @@ class WorkbookSource(CachedSource):
         for name, value in zip(header, row, strict=False):
             if isinstance(value, _TIMES):
                 self._dates.setdefault(name, str(number))
-            elif isinstance(value, float) and value.is_integer() and MOST_EXACT < abs(value) < 2**63:
+            elif isinstance(value, float) and value.is_integer() and FIRST_ROUNDED <= abs(value) < 2**63:
                 raise BadInput(
                     f"Row {number} of sheet '{self.sheet}' of {self.path} has a number of more than 15 digits in column '{name}'. Workbooks "
                     "round such numbers, so that different ones may look alike. Store the column as text, or save the sheet as 'CSV UTF-8' "

@@ -112,7 +112,7 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
         return StructuralZeros.from_dict(json.loads(read_small_text(reachable(config.zeros))))
     except (OSError, ValueError, RecursionError, BadInput) as problem:
         raise BadInput(
-            f"The list of structural zeros '{config.zeros}' could not be read: {problem}. Give 'swaps', 'detect', 'off', or a JSON "
+            f"The list of structural zeros '{config.zeros}' could not be read: {str(problem).removesuffix('.')}. Give 'swaps', 'detect', 'off', or a JSON "
             "file such as the zeros.json of an earlier run."
         ) from None
 

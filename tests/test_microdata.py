@@ -397,6 +397,8 @@ def test_files_that_are_not_there_or_not_data(tmp_path: Path) -> None:
     refused("does not exist either", tmp_path / "no" / "people.csv")
     (tmp_path / "people.xlsx").write_bytes(b"PK")
     refused("is damaged or not a workbook", tmp_path / "people.xlsx")
+    (tmp_path / "latest.csv").symlink_to("moved.csv")
+    refused(f"{tmp_path}/latest.csv is a link to moved.csv, which is not there", tmp_path / "latest.csv")
     (tmp_path / "people.foo").write_bytes(b"PK")
     refused("not known by its ending '.foo'", tmp_path / "people.foo")
     (tmp_path / "header.csv").write_text("age,sex\n")

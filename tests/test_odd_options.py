@@ -25,6 +25,8 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.options import Option
 from rarecell.run.options import options_of as options_of_config
 
+ADDRESS, SURVEY = "the address", "the survey"
+
 
 @pytest.fixture
 def survey(tmp_path: Path) -> Path:
@@ -111,6 +113,26 @@ def test_zeros_nested_without_end_are_refused(survey: Path, tmp_path: Path) -> N
     )
     assert done.exit_code == 1, done.output
     assert "could not be read" in done.output
+
+
+def test_zeros_from_a_device_are_refused_in_whole_sentences(survey: Path) -> None:
+    done = CliRunner().invoke(
+        main, ["assess", str(survey), "--keys", "age,sex", "--population", "1000", "--zeros", "/dev/null", "--quiet"]
+    )
+    assert done.exit_code == 1, done.output
+    assert ".. " not in done.output
+    assert "name that. Give 'swaps', 'detect', 'off'" in done.output
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:hunter2@db/census", "postgres:password=hunter2", "http://me:hunter2@example.org/people.csv"]
+)
+@pytest.mark.parametrize("arguments", [["describe", ADDRESS], ["describe", SURVEY, "--codebook", ADDRESS]])
+def test_an_address_in_place_of_a_file_is_refused_without_its_password(survey: Path, address: str, arguments: list[str]) -> None:
+    done = CliRunner().invoke(main, [{ADDRESS: address, SURVEY: str(survey)}.get(word, word) for word in arguments])
+    assert done.exit_code == 1, done.output
+    assert "hunter2" not in done.output
+    assert "name that file by its path" in done.output
 
 
 ODD = st.one_of(

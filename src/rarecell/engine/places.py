@@ -149,6 +149,14 @@ def existing_file(path: str | Path) -> Path:
         if given.is_dir():
             raise BadInput(f"{given} is a folder; name a file in it.")
         if not given.exists():
+            if _ADDRESS.match(str(given)):
+                raise BadInput(
+                    "The address of a server was named where a file is expected. Write the rows into a file, and name that file by its path."
+                )
+            if given.is_symlink():
+                raise BadInput(
+                    f"{given} is a link to {os.readlink(given)}, which is not there. Correct the link, or name the file itself."
+                )
             siblings = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
             near = nearest_names(given.name, siblings)
             hint = f" Did you mean {' or '.join(str(given.parent / name) for name in near)}?" if near else ""
@@ -172,6 +180,8 @@ def existing_file(path: str | Path) -> Path:
 
 _SERVER = re.compile(r"postgres(ql)?:")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_ADDRESS = re.compile(r"(?:postgres(?:ql)?|[A-Za-z][A-Za-z0-9+.-]+(?=:[/\\])):")
+"""The begin of an address, whose slashes a path has joined; one letter is the drive of a path."""
 
 _HOST = r"(?:\[[0-9A-Fa-f:.%]*\]|[^\s:@/?#\[\],]*)(?::[0-9]*)?"
 _OPTION = r"[A-Za-z0-9_]+=[^\s@#&=]*"

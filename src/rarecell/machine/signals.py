@@ -59,12 +59,20 @@ def run_and_leave(command: Callable[[], object]) -> None:
     """Run a command and end the process with its exit code.
 
     Functions that wait for the end of the process, such as those that remove temporary folders, are called. Where threads are
-    still at work, or what was printed cannot be written, the process ends as any other does.
+    still at work, or what was printed cannot be written, the process ends as any other does. Ctrl-C then no longer waits for the
+    threads; it never keeps these functions from being called.
     """
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     code = 0
     try:
-        command()
+        try:
+            command()
+        finally:
+            _expect_interrupts()
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError, ValueError):
+            print("rarecell: interrupted.", file=sys.stderr)
+        code = 1
     except SystemExit as end:
         if not isinstance(end.code, int | None) or not _is_done():
             raise
@@ -73,6 +81,25 @@ def run_and_leave(command: Callable[[], object]) -> None:
         atexit._run_exitfuncs()
         # What these functions printed waits to be written, too.
         os._exit(code if _is_done() else max(code, 1))
+    if code:
+        sys.exit(code)
+
+
+def _expect_interrupts() -> None:
+    """From now on, end at once on Ctrl-C; pay no attention to it while the functions that wait for the end are called."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        return
+
+    def end(_number: int, _frame: object) -> None:
+        # Threads that are still at work may be in the way of what is removed; the next start removes the rest.
+        sys.excepthook = lambda *_: None
+        sys.unraisablehook = lambda _: None
+        atexit._run_exitfuncs()
+        os._exit(1)
+
+    # The function that is registered last is called first.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, end)
 
 
 def _is_done() -> bool:

@@ -249,3 +249,19 @@ def test_odd_places_end_in_one_paragraph_in_a_whole_run_too(survey: Path, tmp_pa
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit), done.exception
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in which a program works cannot be removed")
+@pytest.mark.parametrize(
+    "command", [["describe", "survey.csv"], ["assess", "survey.csv", "--keys", "age,sex", "--population", "1000"]]
+)
+def test_a_current_folder_that_is_gone_is_told(command: list[str], survey: Path, tmp_path: Path) -> None:
+    here = tmp_path / "gone"
+    here.mkdir()
+    code = "import os, sys; os.rmdir(os.getcwd()); from rarecell.__main__ import main; main()"
+    for file in (str(survey), survey.name):
+        here.mkdir(exist_ok=True)
+        words = [command[0], file, *command[2:]]
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=here, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "The folder that you are in is no longer there." in done.stderr

@@ -301,6 +301,12 @@ class _Group(click.Group):
             # Files have errors of their own, with their names; this is one of printing.
             if problem.filename is not None:
                 raise
+            if isinstance(problem, FileNotFoundError):
+                # No name is lacking, and no file: it is the folder in which the command was started.
+                click.echo(
+                    "rarecell: The folder that you are in is no longer there. Change to another one, and run again.", err=True
+                )
+                ctx.exit(1)
             sys.stdout = None
             with contextlib.suppress(OSError):
                 click.echo(f"rarecell: what was found could not be printed: {problem.strerror or problem}.", err=True)

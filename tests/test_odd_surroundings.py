@@ -96,7 +96,7 @@ def test_results_are_written_when_nothing_can_be_printed(people: Path, tmp_path:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("limit", [700_000, 1_000_000])
+@pytest.mark.parametrize("limit", [700_000, 1_000_000, 2_000_000])
 def test_too_little_memory_is_said_in_one_paragraph(people: Path, tmp_path: Path, limit: int) -> None:
     words = shlex.join([sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS, "--out", str(tmp_path / "run")])
     environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1])}

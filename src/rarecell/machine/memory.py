@@ -156,8 +156,8 @@ def free_memory() -> int:
     return system.free_memory() or 4 << 30
 
 
-LEAST_ADDRESS_SPACE = 1_400_000_000
-"""Bytes of addresses that the libraries take before they hold any data; with fewer, some of them abort the program."""
+LEAST_ADDRESS_SPACE = 2_200_000_000
+"""Bytes of addresses that the libraries take for a file of a few thousand records; with fewer, some of them abort the program."""
 
 
 def refuse_small_address_space() -> None:

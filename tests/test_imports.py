@@ -147,6 +147,7 @@ SLOW_TO_LOAD = {"duckdb", "jinja2", "narwhals", "numpy", "pyarrow"}
 """Packages that take a tenth of a second and more: whoever does not need them need not wait."""
 
 IMPORTED_LATE = {
+    "__main__.py": "an interrupt while the package is loaded is one line",
     "app/__init__.py": "the app is an extra",
     "app/worker.py": "a worker answers before it loads what a run needs",
     "cli/": "help is quick",

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,6 +179,24 @@ def test_mergers_inside_a_tree_are_the_cheapest_allowed(seed: int, n_levels: int
     for n_groups in range(2, n_levels):
         found = profiles.groups(n_groups)
         assert frozenset(frozenset(members.tolist()) for members in found.members()) == expected[n_levels - n_groups - 1]
+
+
+def test_levels_of_very_many_records_in_a_file_are_compared_by_their_keys_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    people = {"region": rng.integers(0, 9, 2_000), "sex": rng.integers(0, 2, 2_000), "x": rng.integers(0, 9, 2_000)}
+    pq.write_table(pa.table(people), tmp_path / "people.parquet")
+    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
+    monkeypatch.setattr("rarecell.data.microdata.MOST_SORTED", 1_000)
+    monkeypatch.setattr(Microdata, "whole_file", lambda *_: pytest.fail("the records are read"))
+    data = Microdata(str(tmp_path / "people.parquet"), ["region", "sex"])
+    table = data.table()
+    assert not table.knows_records
+    found, by_keys = data.likeness(table)["region"], Likeness.of_table(table)["region"]
+    assert found.counts.tolist() == np.bincount(people["region"]).tolist()
+    for one, other in zip(found.answers, by_keys.answers, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_neighbours_only_are_merged_where_levels_are_ordered() -> None:

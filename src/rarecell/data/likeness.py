@@ -263,6 +263,12 @@ class Likeness:
         return cls({key: _profiles(table, key, columns[k], table.counts, kinds) for k, key in enumerate(table.keys)})
 
     @classmethod
+    def of_counts(cls, data: Microdata, table: ContingencyTable) -> Likeness:
+        """The profiles of data whose other columns are too many records to look at."""
+        declared, by_keys = data.declared_orders, cls.of_table(table)
+        return cls({key: _judged(by_keys[key], data, is_declared=key in declared) for key in table.keys})
+
+    @classmethod
     def of_data(cls, data: Microdata, table: ContingencyTable, whole: WholeFile) -> Likeness:
         """The profiles in every column of a file; ``table`` is that of its keys before any levels are put into groups."""
         kept = whole.cell >= 0

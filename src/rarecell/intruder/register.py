@@ -30,6 +30,7 @@ from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.release.release import Release
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import LARGEST_KEY
 
 # Who is nearest to a record, among the people of a register or the records of a file?
 #
@@ -42,9 +43,6 @@ Cells = NDArray[np.int32]
 
 MOST_CELLS = 4_000
 """Largest number of cells around a record that are examined; beyond it only the nearest, which overstates what is found."""
-
-MOST_NUMBERED = 2**62
-"""Tables of so many possible cells or more are looked up by a hash of the cell."""
 
 _WORTH_A_THREAD = 64
 _NO_MASKS = np.zeros(0, dtype=np.uint64)
@@ -127,7 +125,7 @@ class Persons:
 
     def count_at(self, cells: Cells) -> NDArray[np.int64]:
         """Number of people in each of these cells."""
-        if self.table.n_formal_cells < MOST_NUMBERED:
+        if self.table.n_formal_cells < LARGEST_KEY:
             position = self.table.marginals.positions(self.table.all_keys, cells)
         else:
             # Rows of households have too many columns to be numbered. Sorting them anew for every question took most of the time.

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 LONG = 1 << 16
 """From so many rows on, sets of vertices are counted one by one; with fewer, their shared numbers stay in the cache and save a third."""
 
-_LARGEST_KEY = 2**62
+LARGEST_KEY = 2**62
+"""Sets of so many possible cells or more are not numbered: their numbers would overflow."""
 
 _WORTH_A_THREAD = 1_000_000
 """Number of rows times sets from which a second thread pays off."""
@@ -148,7 +149,7 @@ class Marginals:
 
     def counts(self, mask: int) -> Array:
         """Counts of the occupied marginal cells."""
-        if self._radix(self._reduce(mask)).n_possible >= _LARGEST_KEY:
+        if self._radix(self._reduce(mask)).n_possible >= LARGEST_KEY:
             return self.project(mask).counts
         return self.cells_of(mask).counts
 
@@ -178,7 +179,7 @@ class Marginals:
         """
         reduced = self._reduce(mask)
         radix = self._radix(reduced)
-        if radix.n_possible >= _LARGEST_KEY:
+        if radix.n_possible >= LARGEST_KEY:
             return self.project(reduced).position if cells is None else self._positions_by_rows(self.project(reduced), cells)
         rows = self._table_rows.codes if cells is None else cells
         return ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
@@ -209,7 +210,7 @@ class Marginals:
         A coarsened group is represented by one of its levels; keys outside the set have code 0.
         """
         radix = self._radix(self._reduce(mask))
-        if radix.n_possible < _LARGEST_KEY:
+        if radix.n_possible < LARGEST_KEY:
             return self._level_rows(self.cells_of(mask).keys, radix, np.dtype(np.int32))
         marginal = self.project(mask)
         cell = np.zeros(len(marginal.counts), dtype=np.int64)
@@ -230,7 +231,7 @@ class Marginals:
 
     def _compute(self, reduced: int) -> Marginal:
         radix = self._radix(reduced)
-        if radix.n_possible >= _LARGEST_KEY:
+        if radix.n_possible >= LARGEST_KEY:
             codes = np.stack([self.table.vertex_codes(v) for v in radix.members], axis=1)
             position = self._collapse_rows(codes, radix.members)[1]
             counts = added_up(position, self._cell_counts, int(position.max()) + 1)

@@ -24,7 +24,7 @@ import rarecell.engine.frames
 from rarecell import datasets
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
-from rarecell.data.recoding_text import boundaries, parse_recoding, parse_recodings, words_for
+from rarecell.data.recoding_text import boundaries, parse_recoding, words_for
 from rarecell.data.written import coding_of_output, recode_table
 from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
@@ -297,13 +297,6 @@ def test_a_recoding_joins_what_a_coding_says() -> None:
 def test_words_that_mean_nothing_are_refused(words: str, part: str) -> None:
     with pytest.raises(BadInput, match=part):
         parse_recoding(words, key="age")
-
-
-def test_options_name_a_key_and_how() -> None:
-    assert parse_recodings(["age=5-year bands", "x = top 5"]) == {"age": "5-year bands", "x": "top 5"}
-    for wrong in (["age"], ["=top 5"], ["age=top 5", "age=top 6"]):
-        with pytest.raises(BadInput, match=r"recoding"):
-            parse_recodings(wrong)
 
 
 def test_merging_a_value_that_does_not_occur_is_refused() -> None:

@@ -19,7 +19,7 @@ All of them use one grammar. Phrases are separated by commas or semicolons outsi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,25 +47,6 @@ _MOST_EDGES = 200
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _SEPARATOR = re.compile(r"""[;,](?=(?:[^"]*"[^"]*")*[^"]*$)""")
 _PLUS = re.compile(r"""\+(?=(?:[^"]*"[^"]*")*[^"]*$)""")
-
-
-def parse_recodings(options: Iterable[str]) -> dict[str, str]:
-    """Parse ``key=words`` options into a mapping from keys to words.
-
-    Examples
-    --------
-    >>> parse_recodings(["age=5-year bands", "region=4 groups"])
-    {'age': '5-year bands', 'region': '4 groups'}
-    """
-    recodings: dict[str, str] = {}
-    for option in options:
-        key, sign, words = option.partition("=")
-        if not sign or not key.strip() or not words.strip():
-            raise BadInput(f"A recoding was given as '{option}'; it must be KEY=HOW, such as \"age=5-year bands\".")
-        if key.strip() in recodings:
-            raise BadInput(f"Key '{key.strip()}' has two recodings; combine them, as in \"age=5-year bands, top 85\".")
-        recodings[key.strip()] = words.strip()
-    return recodings
 
 
 def parse_recoding(words: str, *, key: str) -> Coding:

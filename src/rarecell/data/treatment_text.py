@@ -50,10 +50,6 @@ class TreatmentStep:
     together: tuple[str, ...] = ()
     coding: Coding | None = None
 
-    @property
-    def is_random(self) -> bool:
-        return self.kind in (NOISE, PRAM)
-
 
 _NUMBER = r"(-?[0-9]+(?:\.[0-9]+)?)"
 _PHRASES = {

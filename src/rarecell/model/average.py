@@ -6,7 +6,6 @@ than each of them, because each model is wrong in its own way.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import single
 from rarecell.model.protocol import CellModel, LogMoments, PluggedIn, Uncertainty
-from rarecell.outcome.words import percent
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import drawn_counts, part_of
@@ -220,73 +218,6 @@ def held_out_records(
 # ---------------------------------------------------------------------- comparing and combining
 
 
-@dataclass(frozen=True)
-class HeldOutLikelihood:
-    """How well a model predicts records it has not seen.
-
-    Attributes
-    ----------
-    log_likelihood : float
-        Mean log-probability of a held-out record; higher is better.
-    standard_error : float
-        Standard error of that mean, over records.
-    base_weight : float
-        The best weight of smoothed independence in the mixture.
-    impossible_share : float
-        Share of held-out records that have probability zero under the model alone.
-    """
-
-    log_likelihood: float
-    standard_error: float
-    base_weight: float
-    impossible_share: float
-
-    def __str__(self) -> str:
-        return (
-            f"A record not used for the fit has a mean log-probability of {self.log_likelihood:.4f} (± {self.standard_error:.4f}); "
-            f"{percent(self.impossible_share)} of such records have probability zero without smoothing."
-        )
-
-
-def held_out_log_likelihood(
-    table: ContingencyTable,
-    fit: Fit,
-    *,
-    splits: int = SPLITS,
-    share: float = HELD_OUT_SHARE,
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> HeldOutLikelihood:
-    """Mean log-probability of held-out records under a model, mixed with smoothed independence.
-
-    A model fitted by maximum likelihood gives probability zero to cells with an empty marginal, and a single record there
-    would make the likelihood zero. The model is therefore mixed with :class:`SmoothedIndependence`. The weight is the one
-    that is best for the held-out records: a single number fitted to all of them.
-
-    Parameters
-    ----------
-    table : ContingencyTable
-        The contingency table.
-    fit : callable
-        Function that fits a model to a table, for example ``lambda part: select_model(part).best``.
-    splits : int
-        Number of random splits.
-    share : float
-        Share of the records held out in each split.
-    seed : int
-        Seed of the splits; with the same seed, models are compared on the same splits.
-    """
-    records = held_out_records(table, [fit, SmoothedIndependence], splits=splits, share=share, seed=seed, progress=progress)
-    weights = stacking_weights(records)
-    each = _log_mixture(records, weights)
-    n = records.counts.sum()
-    mean = float(records.counts @ each / n)
-    variance = float(records.counts @ (each - mean) ** 2 / n)
-    impossible = float(records.counts @ np.isneginf(records.log_probability[:, 0]) / n)
-    # Splits overlap, so the mean is no more certain than after one pass over all records.
-    return HeldOutLikelihood(mean, math.sqrt(variance / min(n, table.n_records)), float(weights[1]), impossible)
-
-
 def stacking_weights(records: HeldOutRecords) -> NDArray[np.float64]:
     """Weights of a mixture of models that maximise the likelihood of held-out records.
 
@@ -336,7 +267,7 @@ def stack(
     fits : sequence of callable
         Functions that each fit a model to a table.
     splits, share, seed : int, float, int
-        As in :func:`held_out_log_likelihood`.
+        Number of random splits, the share of the records held out in each, and the seed of the splits.
     """
     if not fits:
         raise BadInput("A mixture needs at least one model.")
@@ -347,11 +278,3 @@ def stack(
     one_cell = table.cells[:1]
     has_posterior = all(member.posterior(one_cell) is not None for member in members)
     return (PosteriorAverage if has_posterior else AverageModel)(members, weights[kept])
-
-
-def _log_mixture(records: HeldOutRecords, weights: ArrayLike) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore"):
-        parts = records.log_probability + np.log(np.asarray(weights, dtype=float))
-    largest = parts.max(axis=1, keepdims=True)
-    mixture: NDArray[np.float64] = np.log(np.exp(parts - largest).sum(axis=1)) + largest[:, 0]
-    return mixture

@@ -34,8 +34,6 @@ class Profile(Plain):
         The word for ``--profile``, and what it is in a few words.
     source : str
         Where the limits come from.
-    is_verified : bool
-        Whether the limits were compared with their source; False for limits that are somebody's choice or were taken from memory.
     max_record_risk : float or None
         Highest risk of a record: that it is alone in the population, or linked although it was swapped.
     max_match_risk : float or None
@@ -62,7 +60,6 @@ class Profile(Plain):
     name: str
     title: str = ""
     source: str = ""
-    is_verified: bool = False
     max_record_risk: float | None = None
     max_match_risk: float | None = None
     max_correct_links: float | None = None

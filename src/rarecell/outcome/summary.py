@@ -371,20 +371,6 @@ class RiskSummary(Plain):
     verdict: str = ""
 
     @property
-    def records_at_risk(self) -> Count | None:
-        """Records to protect: population uniques by the register, or else records at the threshold or above in any scenario.
-
-        Where households are known, a record is at risk with its family as well.
-        """
-        together = self.known_families
-        if self.register is not None:
-            return self.register.population_uniques if together is None else together.records_above_threshold
-        of_families = None if together is None else together.records_above_threshold
-        counts = (self.records_above_threshold, self.above_in_a_scenario, of_families)
-        numbers = [n for n in counts if isinstance(n, int)]
-        return max(numbers) if numbers else self.records_above_threshold
-
-    @property
     def known_families(self) -> FamilySummary | None:
         """The households of the file, if an intruder knows who lives with whom."""
         return self.families if self.families is not None and self.families.known else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,10 +216,3 @@ def _text(value: object) -> str:
             return f"{shown[0]} to {shown[1]}"
         return "; ".join(shown)
     return number(value) if isinstance(value, float | int) else str(value)
-
-
-def places_of(form: Form) -> Iterator[str]:
-    """Every place in ``summary.json`` that a form is filled from."""
-    for section in form.sections:
-        for entry in section.entries:
-            yield from entry.places

@@ -335,13 +335,6 @@ class HouseholdRows:
                 kept = fewer
         return tuple(kept)
 
-    def portrait(self, row: int) -> str:
-        """A household in words: its size, what all members share, and each member by the value that places it and its age.
-
-        It has values of records, so it is for internal use only.
-        """
-        return self._described(row, range(len(self.layout.columns)), placing_only=True)
-
     def why_alone(self, row: int) -> str:
         """Why a household is alone in the file, with its values, or that it is not; for internal use only."""
         telling = self.telling_columns(row)
@@ -354,19 +347,14 @@ class HouseholdRows:
             f"Of {counted(self.members.n_households, 'household')} of the file only this one is {self._described(row, telling)}."
         )
 
-    def _described(self, row: int, columns: Iterable[int], *, placing_only: bool = False) -> str:
+    def _described(self, row: int, columns: Iterable[int]) -> str:
         """A household by some columns; a member is named by the key that places the householder first, then by these columns."""
         layout, categories = self.layout, self.table.categories
-        head, *others = [placing.key for placing in layout.order] or [-1]
-        shown = {head, *others[:1]} if placing_only else None
+        head = layout.order[0].key if layout.order else -1
         at: dict[int, list[tuple[int, str]]] = {}
         for k in columns:
             column, code = layout.columns[k], self.codes[row, k]
-            if (
-                column.key >= 0
-                and not (column.place >= 0 and code == 0)
-                and (shown is None or column.place < 0 or column.key in shown)
-            ):
+            if column.key >= 0 and not (column.place >= 0 and code == 0):
                 at.setdefault(column.place, []).append((column.key, categories[k].labels[code]))
         who = {(c.place, c.key): k for k, c in enumerate(layout.columns)}
         described = [f"{layout.keys[key].key} {label}" for key, label in at.pop(-1, [])]

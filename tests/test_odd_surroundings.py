@@ -119,6 +119,33 @@ def test_no_more_threads_are_said_in_one_paragraph(people: Path, monkeypatch: py
     assert "no more memory or threads" in done.output
 
 
+@pytest.mark.parametrize(
+    "variable", ["NUM_THREADS=0", "NUM_THREADS=-3", "NUM_THREADS=abc", "NUM_THREADS=", "OPT=9", "CACHE_LOCATOR_CLASSES=Nowhere"]
+)
+def test_what_numba_cannot_be_set_up_with_is_told_in_one_paragraph(variable: str, people: Path) -> None:
+    name, _, value = f"NUMBA_{variable}".partition("=")
+    out = people.parent / "run"
+    words = [sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS, "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1]), name: value}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rarecell: numba, which compiles rarecell's loops, cannot be set up: ")
+    assert name in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_damaged_file_of_settings_for_numba_is_told_in_one_paragraph(people: Path) -> None:
+    pytest.importorskip("yaml")
+    (people.parent / ".numba_config.yaml").write_text("{{{{")
+    words = [sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS]
+    environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1])}
+    done = subprocess.run(words, env=environment, cwd=people.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert ".numba_config.yaml" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_computer_without_room_for_temporary_files_is_told_in_one_paragraph(
     people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

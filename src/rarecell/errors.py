@@ -136,6 +136,19 @@ class MissingExtra(RarecellError):
         )
 
 
+class BadSettings(RarecellError):
+    """A variable or a file that sets up a library holds what the library cannot use."""
+
+    @classmethod
+    def of_numba(cls, reason: str, variables: Sequence[str]) -> BadSettings:
+        given = f" (now: {', '.join(variables)})" if variables else ""
+        return cls(
+            f"numba, which compiles rarecell's loops, cannot be set up: {reason.rstrip('.')}. Variables of the environment whose names "
+            f"begin with NUMBA_{given}, and a file .numba_config.yaml in the current folder, set it up: unset or correct them. Nothing was "
+            "written."
+        )
+
+
 class Cancelled(RarecellError):
     """The user interrupted the work; nothing was written."""
 

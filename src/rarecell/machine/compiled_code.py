@@ -20,9 +20,11 @@ import os
 import platform
 import sys
 import tempfile
+import warnings
 from pathlib import Path
+from typing import Any
 
-from rarecell.errors import MissingExtra
+from rarecell.errors import BadSettings, MissingExtra
 from rarecell.machine.disk import private_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
@@ -49,11 +51,10 @@ def find_place(module: str) -> None:
     ------
     MissingExtra
         If numba cannot be loaded, as on a Python that it does not support yet.
+    BadSettings
+        If numba was set up with values that it cannot use.
     """
-    try:
-        import numba
-    except ImportError as problem:
-        raise MissingExtra.of_python("numba", platform.python_version(), str(problem)) from None
+    numba = _set_up()
     _load_without_linear_algebra()
     beside, at_user = Path(module).parent / "__pycache__", _user_caches()
     if os.environ.get(_VARIABLE):
@@ -64,7 +65,30 @@ def find_place(module: str) -> None:
         discard_outdated(at_user / _subfolder(module), Path(module).parent)
     else:
         os.environ[_VARIABLE] = str(private_folder(_owner))
-        numba.config.reload_config()  # type: ignore[no-untyped-call]
+        numba.config.reload_config()
+    try:
+        # Nothing is compiled here, but a place for it is chosen.
+        numba.njit(cache=True)(_can_write)
+    except RuntimeError as problem:
+        raise _bad_settings(problem) from None
+
+
+def _set_up() -> Any:
+    """Load numba; a value that it would leave out, with a traceback in its warning, is refused."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Environment variable 'NUMBA_", RuntimeWarning)
+            import numba
+    except ImportError as problem:
+        raise MissingExtra.of_python("numba", platform.python_version(), str(problem)) from None
+    except Exception as problem:
+        raise _bad_settings(problem) from None
+    return numba
+
+
+def _bad_settings(problem: Exception) -> BadSettings:
+    variables = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")]
+    return BadSettings.of_numba(str(problem).partition("\n")[0], variables)
 
 
 def discard_outdated(compiled: Path, sources: Path) -> None:

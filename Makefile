@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Hundreds of tests start the program: each start would translate its modules anew if Python were not to keep bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test coverage docs links clean
 
 $(BIN)/python:

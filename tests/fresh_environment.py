@@ -87,6 +87,11 @@ class Environment:
         return Path(sysconfig.get_path("purelib", "venv", vars={"base": str(self.place), "platbase": str(self.place)}))
 
     @property
+    def compiled(self) -> set[str]:
+        """The names of the compiled loops that it holds."""
+        return {path.name for path in (self.packages / "rarecell" / "_kernels" / "__pycache__").glob("*.nbc")}
+
+    @property
     def variables(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR") if name in os.environ}
         return {**kept, "PATH": str(self.python.parent), "HOME": str(self.work)}
@@ -121,10 +126,13 @@ def fresh(folder: Path, wheel: Path, *, extras: Iterable[str] = ()) -> Environme
 
 
 def _lend_compiled_kernels(kernels: Path) -> None:
-    """Spare the new environment half a minute of compilation, where this one has done it for the same source."""
+    """Spare the new environment a minute of compilation, where this one has done it for the same source.
+
+    The stamp says which source that was; without it, whatever is there is thrown away.
+    """
     own = ROOT / "src" / "rarecell" / "_kernels"
     (kernels / "__pycache__").mkdir(exist_ok=True)
-    for compiled in (own / "__pycache__").glob("*.nb?"):
+    for compiled in [*(own / "__pycache__").glob("*.nb?"), *(own / "__pycache__").glob("*.stamp")]:
         shutil.copy2(compiled, kernels / "__pycache__")
     for source in own.glob("*.py"):
         status = source.stat()

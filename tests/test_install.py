@@ -88,8 +88,11 @@ def test_what_is_required_is_used_by_a_run_or_accounted_for(distributions: tuple
         "names = {module.split('.')[0] for module in sys.modules}\n"
         "print(json.dumps(sorted({d for name in names for d in found().get(name, ())})), file=sys.stderr)"
     )
+    lent = environment.compiled
     done = environment.run(environment.python, "-c", script)
     assert done.returncode == 0, done.stderr
+    # What the tests' own environment has compiled for the same source serves here, too.
+    assert lent <= environment.compiled
     loaded = {canonical(name) for name in json.loads(done.stderr.splitlines()[-1])}
     brought = set(closure(requirements_of(distributions[1])))
     assert brought - loaded <= set(NOT_LOADED)

@@ -146,20 +146,9 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterab
         reason = getattr(problem, "strerror", None) or problem
         raise BadInput(f"The folder {target} cannot be written to: {reason}. Name another one with --out.") from None
     try:
-        publishing.recover(target)
-        if not overwrite and (target / RECORD).exists():
-            raise OutputExists.at(target / RECORD)
-        stage = Path(tempfile.mkdtemp(prefix=publishing.UNFINISHED, dir=target))
-        try:
-            yield RunFolder(target, stage, overwrite)
-        finally:
-            shutil.rmtree(stage, ignore_errors=True)
-    except OSError as problem:
-        if problem.errno in _NO_ROOM or os.path.abspath(str(problem.filename)).startswith(os.path.abspath(target)):
-            raise NotWritten.because(target, problem) from None
-        raise
+        with _staged(target, lock, overwrite=overwrite) as folder:
+            yield folder
     finally:
-        _unlocked(target, lock)
         if not existed:
             with contextlib.suppress(OSError):
                 target.rmdir()
@@ -174,11 +163,20 @@ def open_finished_run(target: Path) -> Iterator[RunFolder]:
         lock = _locked(target)
     except OSError as problem:
         raise NotWritten.because(target, problem) from None
+    with _staged(target, lock, overwrite=True) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _staged(target: Path, lock: int, *, overwrite: bool) -> Iterator[RunFolder]:
+    """A folder that is locked, with a place in it where results are prepared; both are given up at the end."""
     try:
         publishing.recover(target)
+        if not overwrite and (target / RECORD).exists():
+            raise OutputExists.at(target / RECORD)
         stage = Path(tempfile.mkdtemp(prefix=publishing.UNFINISHED, dir=target))
         try:
-            yield RunFolder(target, stage, overwrite=True)
+            yield RunFolder(target, stage, overwrite)
         finally:
             shutil.rmtree(stage, ignore_errors=True)
     except OSError as problem:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,9 @@ NEGLIGIBLE = 40.0
 MAX_SECONDS = 600.0
 _SUMS_PER_MAXIMUM = 25.0
 _STAGE = "sampling models"
+
+_Options: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+"""What can come next: sets, what is left after each, and the logarithm of its weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,36 +164,37 @@ class _Sums:
     def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
         """The cliques of a graph, drawn with probability proportional to exp(score) times its rooted junction trees."""
         cliques = []
-        waiting = [self._choose("larger", 0, self.everything, rng)]
+        waiting = [self._choose(self._larger, 0, self.everything, rng)]
         while waiting:
             c, rest = waiting.pop()
             cliques.append(int(self.family.masks[c]))
             while rest:
-                _, part = self._choose("part", c, rest, rng)
-                separator, part_there = self._choose("smaller", c, part, rng)
-                waiting.append(self._choose("larger", separator, part_there, rng))
+                _, part = self._choose(self._part, c, rest, rng)
+                separator, part_there = self._choose(self._smaller, c, part, rng)
+                waiting.append(self._choose(self._larger, separator, part_there, rng))
                 rest ^= part
         return tuple(sorted(cliques))
 
-    def _choose(self, step: str, c: int, rest: int, rng: np.random.Generator) -> tuple[int, int]:
-        if (step, c, rest) not in self._choices:
-            sets, rests, log_weight = getattr(self, f"_{step}")(c, rest)
+    def _choose(self, step: Callable[[int, int], _Options], c: int, rest: int, rng: np.random.Generator) -> tuple[int, int]:
+        known = (step.__name__, c, rest)
+        if known not in self._choices:
+            sets, rests, log_weight = step(c, rest)
             weight = np.exp(log_weight - log_weight.max())
-            self._choices[step, c, rest] = list(zip(sets.tolist(), rests.tolist(), strict=True)), np.cumsum(weight)
-        options, upper = self._choices[step, c, rest]
+            self._choices[known] = list(zip(sets.tolist(), rests.tolist(), strict=True)), np.cumsum(weight)
+        options, upper = self._choices[known]
         return options[min(int(np.searchsorted(upper, rng.random() * upper[-1], side="right")), len(options) - 1)]
 
-    def _larger(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _larger(self, c: int, rest: int) -> _Options:
         sets, rests = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
         n = kernels.larger_sets(self.links, c, rest, sets, rests)
         return sets[:n], rests[:n], self.e[self.links.block[sets[:n]] + rests[:n]]
 
-    def _smaller(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _smaller(self, c: int, rest: int) -> _Options:
         sets, rests = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
         n = kernels.smaller_sets(self.links, c, rest, sets, rests)
         return sets[:n], rests[:n], self.f[self.links.block[sets[:n]] + rests[:n]] - self.q[sets[:n]]
 
-    def _part(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _part(self, c: int, rest: int) -> _Options:
         first = rest & -rest
         parts = subsets(rest ^ first) | first
         start = self.links.block[c]

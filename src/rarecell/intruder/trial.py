@@ -16,6 +16,7 @@ from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, un
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
 from rarecell.intruder.shadow import Learned, shadow_links
+from rarecell.outcome.swap import IntruderSummary, SureLinks
 from rarecell.release.release import Release
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
@@ -69,6 +70,20 @@ class IntruderTrial:
     def knows(self) -> str:
         """What this intruder must know, to follow "somebody who"."""
         return KNOWS[self.name].format(register=self.register or _TRUE_REGISTER)
+
+    def summary(self) -> IntruderSummary:
+        """The part of ``summary.json`` about this intruder."""
+        return IntruderSummary(
+            name=self.name,
+            knows=self.knows,
+            before=self.before.total,
+            after=self.after.total,
+            swapped=self.after.of_moved,
+            interval_before=self.before.interval,
+            interval_after=self.after.interval,
+            distance=self.after.distance,
+            sure=tuple(SureLinks(above=links.above, claimed=links.claimed, right=links.right) for links in self.after.sure),
+        )
 
     def __str__(self) -> str:
         return (

@@ -19,7 +19,6 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.intruder.also_known import links_beyond, tried_beyond, widened
-from rarecell.intruder.links import Links
 from rarecell.intruder.register import Register
 from rarecell.intruder.trial import IntruderTrial
 from rarecell.machine.memory import MemoryLimit
@@ -185,21 +184,8 @@ def claim_by_columns(
         named=True,
         counted=register.is_real,
     )
-    return claim, _intruder_summary(names, before, after)
-
-
-def _intruder_summary(names: Sequence[str], before: Links, after: Links) -> IntruderSummary:
     trial = IntruderTrial(NAME, before, after)
-    return IntruderSummary(
-        name=trial.name,
-        knows=f"{trial.knows} {listed([repr(name) for name in names])}",
-        before=before.total,
-        after=after.total,
-        swapped=after.of_moved,
-        interval_before=before.interval,
-        interval_after=after.interval,
-        distance=after.distance,
-    )
+    return claim, replace(trial.summary(), knows=f"{trial.knows} {listed([repr(name) for name in names])}")
 
 
 def trials_unasked(beside: Beside, nearest: IntruderSummary, distances: Distances | None = None) -> tuple[KnownBeyond, ...]:

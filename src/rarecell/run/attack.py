@@ -47,7 +47,6 @@ from rarecell.run.config import ERRORS_OF_A_REGISTER, FRAME, RunConfig
 from rarecell.run.households import HouseholdTrials, guessed_members, household_intruders, put_together
 from rarecell.run.inputs import refuse_not_beside
 from rarecell.run.protect import protect
-from rarecell.run.swaps import intruder_summary
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.household_rows import Members, find_layout
@@ -496,7 +495,7 @@ def _with_original_as_it_is(
 
 def _attack_summary(files: Aligned, release: Release, trials: tuple[IntruderTrial, ...], population: float) -> AttackSummary:
     unique = int((release.after.counts == 1).sum())
-    intruders = tuple(intruder_summary(trial) for trial in trials)
+    intruders = tuple(trial.summary() for trial in trials)
     return AttackSummary(
         records=len(files.original),
         changed=len(release.rows),

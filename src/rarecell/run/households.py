@@ -36,8 +36,8 @@ from rarecell.intruder.residual_risk import RiskAfter, ScenarioTrial, risk_after
 from rarecell.intruder.trial import IntruderTrial, household_shadow
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.summary import Reliability
-from rarecell.outcome.swap import IntruderSummary, SureLinks
-from rarecell.outcome.words import counted, expected, listed, number, verb
+from rarecell.outcome.swap import IntruderSummary
+from rarecell.outcome.words import counted, listed, number, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
 from rarecell.risk.diagnostics import fit_diagnostics
@@ -422,12 +422,7 @@ class AfterFamilies:
         return np.asarray(np.max([links.risk_after() for links in self.families], axis=0))
 
     def meets(self, target: SwapTarget) -> bool:
-        uniques, links, highest = self.numbers()
-        return (
-            (target.max_population_uniques is None or uniques <= target.max_population_uniques)
-            and (target.max_correct_links is None or links <= target.max_correct_links)
-            and (target.max_record_risk is None or highest <= target.max_record_risk)
-        )
+        return target.is_met_by(*self.numbers())
 
 
 def _to_target(planning: _Planning, risk: RecordRisk, register: Register, target: SwapTarget) -> tuple[FamilyPlan, TargetPlan]:
@@ -481,21 +476,13 @@ def _persons_beyond(assessment: Assessment, risk: RecordRisk, target: SwapTarget
 
 
 def _target_sentence(plan: FamilyPlan, after: AfterFamilies, target: SwapTarget) -> str:
-    uniques, links, highest = after.numbers()
     if after.meets(target):
         n = len(plan.of_households)
         who = f"{counted(n, 'swap')} between households {verb(n, 'is', 'are')}" if n else "Swaps of single persons are"
         return f"{who} enough for {target}, counting households or persons, whichever is more."
-    left = []
-    if target.max_population_uniques is not None:
-        left.append(f"{expected(uniques)} expected population uniques")
-    if target.max_correct_links is not None:
-        left.append(f"{expected(links)} expected correct links")
-    if target.max_record_risk is not None:
-        left.append(f"a highest risk of {highest:.3f}")
     return (
-        f"The target of {target} is out of reach for swaps. All of them together leave {listed(left)}, counting households or persons, "
-        "whichever is more."
+        f"The target of {target} is out of reach for swaps. All of them together leave {target.in_words(*after.numbers())}, counting "
+        "households or persons, whichever is more."
     )
 
 
@@ -690,20 +677,12 @@ def household_intruders(trials: HouseholdTrials, expected: HouseholdTrials | Non
 
 
 def _household_intruder(links: HouseholdLinks, expected: HouseholdLinks | None) -> IntruderSummary:
-    trial = IntruderTrial(links.after.name, links.before, links.after)
-    return IntruderSummary(
-        name=trial.name,
-        knows=trial.knows,
-        before=links.before.total,
-        after=links.after.total,
-        swapped=links.after.of_moved,
-        interval_before=links.before.interval,
-        interval_after=links.after.interval,
+    return replace(
+        IntruderTrial(links.after.name, links.before, links.after).summary(),
         estimated_before=None if expected is None else expected.before.total,
         estimated_after=None if expected is None else expected.after.total,
         persons_before=links.persons_before,
         persons_after=links.persons_after,
-        sure=tuple(SureLinks(above=sure.above, claimed=sure.claimed, right=sure.right) for sure in links.after.sure),
     )
 
 

@@ -25,9 +25,9 @@ from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
-from rarecell.intruder.trial import IntruderTrial, holds_everybody, try_intruders
+from rarecell.intruder.trial import holds_everybody, try_intruders
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, SureLinks, TargetSummary
+from rarecell.outcome.swap import AreaSwapSummary, FileUtility, IntruderSummary, KeepingCost, MeanMoved, TargetSummary
 from rarecell.outcome.words import counted, number, people, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
@@ -480,7 +480,7 @@ def intruder_summaries(
     """
     register = reporting_register(assessment)
     intruders = tuple(
-        intruder_summary(trial)
+        trial.summary()
         for trial in try_intruders(
             release,
             register,
@@ -499,20 +499,6 @@ def intruder_summaries(
         if trial.name in ("participant", "assignment")
         else replace(trial, estimated_before=expected[trial.name].before.total, estimated_after=expected[trial.name].after.total)
         for trial in intruders
-    )
-
-
-def intruder_summary(trial: IntruderTrial) -> IntruderSummary:
-    return IntruderSummary(
-        name=trial.name,
-        knows=trial.knows,
-        before=trial.before.total,
-        after=trial.after.total,
-        swapped=trial.after.of_moved,
-        interval_before=trial.before.interval,
-        interval_after=trial.after.interval,
-        distance=trial.after.distance,
-        sure=tuple(SureLinks(above=links.above, claimed=links.claimed, right=links.right) for links in trial.after.sure),
     )
 
 

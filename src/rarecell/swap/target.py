@@ -90,11 +90,26 @@ class SwapTarget:
 
     def is_met(self, after: RiskAfter) -> bool:
         """Return whether the remaining risk is low enough."""
+        return self.is_met_by(after.expected_population_uniques, after.expected_correct_matches, after.highest)
+
+    def is_met_by(self, population_uniques: float, correct_links: float, highest: float) -> bool:
+        """Return whether these three numbers are low enough."""
         return (
-            (self.max_population_uniques is None or after.expected_population_uniques <= self.max_population_uniques)
-            and (self.max_correct_links is None or after.expected_correct_matches <= self.max_correct_links)
-            and (self.max_record_risk is None or after.highest <= self.max_record_risk)
+            (self.max_population_uniques is None or population_uniques <= self.max_population_uniques)
+            and (self.max_correct_links is None or correct_links <= self.max_correct_links)
+            and (self.max_record_risk is None or highest <= self.max_record_risk)
         )
+
+    def in_words(self, population_uniques: float, correct_links: float, highest: float) -> str:
+        """Those of three numbers that the target limits, in words."""
+        limited = []
+        if self.max_population_uniques is not None:
+            limited.append(f"{expected(population_uniques)} expected population uniques")
+        if self.max_correct_links is not None:
+            limited.append(f"{expected(correct_links)} expected correct links")
+        if self.max_record_risk is not None:
+            limited.append(f"a highest risk of {highest:.3f}")
+        return listed(limited)
 
     @property
     def is_against_participants(self) -> bool:
@@ -410,12 +425,6 @@ def _sentence(plan: SwapPlan, after: RiskAfter, target: SwapTarget) -> str:
         return f"No swap is needed for {target}."
     if target.is_met(after):
         return f"{counted(len(plan), 'swap')} {verb(len(plan), 'is', 'are')} enough for {target}."
-    left = []
-    if target.max_population_uniques is not None:
-        left.append(f"{expected(after.expected_population_uniques)} expected population uniques")
-    if target.max_correct_links is not None:
-        left.append(f"{expected(after.expected_correct_matches)} expected correct links")
-    if target.max_record_risk is not None:
-        left.append(f"a highest risk of {after.highest:.3f}")
+    left = target.in_words(after.expected_population_uniques, after.expected_correct_matches, after.highest)
     blocked = [f"{counted(n, 'record')} could not be swapped because {reason}." for reason, n in plan.reasons.items()]
-    return " ".join((f"The target of {target} is out of reach. All swaps together leave {listed(left)}.", *blocked))
+    return " ".join((f"The target of {target} is out of reach. All swaps together leave {left}.", *blocked))

@@ -357,7 +357,7 @@ class Source(Engine):
         seed: int,
         columns: Sequence[str] = (),
     ) -> tuple[Any, dict[str, pa.Array]]:
-        """Locate the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``, and read its values of ``columns``.
+        """Locate the ``rank[r]``-th record, in drawing order, of each cell ``of_cells[r]``, and read its values of ``columns``.
 
         A place is a row number, or the id of a record without a position.
         """

@@ -58,7 +58,7 @@ def record_cells(source: Source, cells: KeyCells) -> Iterator[NDArray[np.int64]]
 def drawn_rows(
     source: Source, cells: KeyCells, of_cells: NDArray[np.int64], rank: NDArray[np.int64], *, id_column: str | None, seed: int
 ) -> NDArray[np.int64]:
-    """Row number of the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``."""
+    """Row number of the ``rank[r]``-th record, in drawing order, of each cell ``of_cells[r]``."""
     is_asked = np.zeros(len(cells.cells) + 1, dtype=bool)
     is_asked[of_cells] = True
     rows, cell_of_row, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0

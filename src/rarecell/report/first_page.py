@@ -165,10 +165,12 @@ def states_table(summary: RunSummary) -> Table:
     """Three numbers that a board can compare: who could be recognised, how often an intruder is right, the riskiest record."""
     by_state = states(summary)
     released = None if summary.swap is None else summary.swap.released
-    interval = summary.risk.interval if summary.swap is None else () if released is None else released.interval
-    matches = summary.risk.interval_correct_matches if summary.swap is None else ()
-    if released is not None:
-        matches = released.interval_correct_matches  # type: ignore[assignment]
+    interval: tuple[float, ...] = ()
+    matches: tuple[float, ...] = ()
+    if summary.swap is None:
+        interval, matches = summary.risk.interval, summary.risk.interval_correct_matches
+    elif released is not None:
+        interval, matches = released.interval, released.interval_correct_matches
     truth, families = summary.truth, summary.risk.known_families
     of_household = (
         [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap is not None else []

@@ -192,7 +192,7 @@ class SparkSource(FrameSource):
         seed: int,
         columns: Sequence[str] = (),
     ) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """Find the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``: its id and values of ``columns``.
+        """Find the ``rank[r]``-th record, in drawing order, of each cell ``of_cells[r]``: its id and values of ``columns``.
 
         Only these records reach the driver; the rest of their cells are ordered in place.
         """

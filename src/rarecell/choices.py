@@ -21,6 +21,9 @@ MISSING = {
 }
 """What a missing key value means to a run; for the two that concern the intruder's knowledge it is read as a level."""
 
+EVERY_KEY = "*"
+"""Stands for all keys that are not named."""
+
 SKINNER_SHLOMO = "skinner-shlomo"
 """The penalty at which the test of Skinner and Shlomo finds the least over- or understatement of risk."""
 

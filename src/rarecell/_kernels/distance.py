@@ -17,7 +17,7 @@ NOMINAL, PLACED = 0, 1
 def borrowing(kernel: Callable[..., Any]) -> Any:
     """Compile a kernel that creates no array and keeps none.
 
-    It then need not count references to the two dozen arrays of a :class:`Search`, which would take ten times as long
+    It then need not count references to the two dozen arrays of a :class:`~rarecell._kernels.swapping.Search`, which would take ten times as long
     as the work itself and make threads wait for each other.
     """
     try:

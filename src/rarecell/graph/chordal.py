@@ -172,7 +172,7 @@ class ChordalGraph:
 
 
 def is_chordal(neighbours: Sequence[int]) -> bool:
-    """Whether the graph with the given neighbour masks is chordal; :func:`chordless_cycle` gives the proof if not."""
+    """Whether the graph with the given neighbour masks is chordal; :func:`~rarecell.graph.witness.chordless_cycle` gives the proof if not."""
     return bool(kernels.is_chordal(np.array(neighbours, dtype=np.uint64)))
 
 

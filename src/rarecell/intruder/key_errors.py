@@ -26,6 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.choices import EVERY_KEY
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.links import Chances, Links, added, interval_of
 from rarecell.intruder.nearest import chances_in_own_cell, moved_chances, relative_error
@@ -36,9 +37,6 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances, yardsticks
 
 Floats = NDArray[np.float64]
-
-EVERY_KEY = "*"
-"""Stands for all keys that have no share of their own."""
 
 N_REGISTERS = 4
 """Number of registers with errors that are drawn."""

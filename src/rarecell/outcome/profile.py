@@ -2,7 +2,7 @@
 
 A profile is a rule that is stated before a run and printed with its result: the highest risk of a record, how many links may be
 right and for which intruders, the least number of records that share their key values, what other columns may give away, how far
-named statistics may move, and how far the estimate must be trusted. :func:`rarecell.outcome.verdict.judged_by` applies it. The
+named statistics may move, and how far the estimate must be trusted. :func:`rarecell.outcome.decision.decided` applies it. The
 shipped profiles are starting points; an office writes its own as a TOML file with the same names.
 """
 

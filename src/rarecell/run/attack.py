@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.choices import EVERY_KEY
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, RarecellError, UnknownColumns
 from rarecell.intruder.consistency import consistency
 from rarecell.intruder.household import household_release
-from rarecell.intruder.key_errors import EVERY_KEY, KeyErrors, links_with_errors, shares_of_keys
+from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register

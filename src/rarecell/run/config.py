@@ -25,7 +25,6 @@ from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.options import (
     ASSESSING,
-    EVERY_KEY,
     LARGEST_COUNT,
     LARGEST_INTEGER,
     PLANNING,
@@ -745,7 +744,7 @@ class RunConfig:
             )
         if self.key_error and self.register is not None:
             raise BadInput(ERRORS_OF_A_REGISTER)
-        unknown = [name for name in self.key_error if name not in (EVERY_KEY, *self.keys)]
+        unknown = [name for name in self.key_error if name not in (choices.EVERY_KEY, *self.keys)]
         if unknown:
             raise UnknownColumns.among(unknown, list(self.keys), role="key with errors")
         if self.spark_table is not None and (self.sql is not None or self.input):

@@ -19,6 +19,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rarecell.choices import EVERY_KEY
 from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 
@@ -98,9 +99,6 @@ PROTECTING = ("protect",)
 PLANNING = ("protect", "plan")
 """Commands that plan swaps."""
 
-
-EVERY_KEY = "*"
-"""Stands for all keys that are not named."""
 
 SURE = 0.99
 """The largest share of wrong values: with more, the register says nothing about a key."""

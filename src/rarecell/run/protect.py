@@ -86,7 +86,7 @@ def protect(
 ) -> Protection:
     """Assess a file, swap values of its risky records, and check that every kept margin is unchanged.
 
-    Takes the parameters of :func:`assess` and the fields of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
+    Takes the parameters of :func:`rarecell.assess` and the fields of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
     ``never_swap``, … The protected file is written to ``out`` in the format of the input; without ``out`` nothing is
     written, and ``Protection.frame`` has the protected data.
 

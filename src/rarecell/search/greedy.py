@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import local
 from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.search.local import BOTH
 from rarecell.search.score import LEAST_GAIN, KnownScores
 
 _STAGE = "greedy search"
-_BOTH = local.ADD | local.DELETE
 MAX_SHAKE = 20
 """Largest number of moves in one shake: enough to leave the neighbourhood of a local optimum."""
 KEYS_SHAKEN = 7
@@ -94,7 +94,7 @@ class Climbs:
             local.make_move(neighbours, self.known.vertices, moves[0], moves[1])
             local.make_move(neighbours, self.known.vertices, moves[2], moves[3])
             self._pass_by(score + gain)
-            score = self.climb(neighbours, _BOTH)
+            score = self.climb(neighbours, BOTH)
         return score
 
     def _best_exchange(self, neighbours: NDArray[np.uint64]) -> tuple[tuple[int, int, int, int] | None, float]:
@@ -103,16 +103,16 @@ class Climbs:
         for u, v in itertools.combinations(range(len(neighbours)), 2):
             if vertices.key[u] == vertices.key[v]:
                 continue
-            first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, _BOTH)
+            first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, BOTH)
             if math.isnan(first):
                 known.fill_missing()
-                first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, _BOTH)
+                first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, BOTH)
             if math.isinf(first):
                 continue
             trial = neighbours.copy()
             local.make_move(trial, vertices, u, v)
             while True:
-                x, y, second = local.best_move(trial, vertices, known.table, known.missing, _BOTH, best - first)
+                x, y, second = local.best_move(trial, vertices, known.table, known.missing, BOTH, best - first)
                 if not known.fill_missing():
                     break
                 checkpoint(self.progress, _STAGE)
@@ -140,7 +140,7 @@ def greedy_search(
     known.fill_small()
     climbs = Climbs(known, progress, deadline)
     current = known.forest
-    score = climbs.climb(current, local.JOIN_COMPONENTS, local.ADD, local.DELETE, _BOTH)
+    score = climbs.climb(current, local.JOIN_COMPONENTS, local.ADD, local.DELETE, BOTH)
     score = climbs.exchange(current, score)
     checkpoint(progress, _STAGE, 1.0)
     rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def greedy_search(
     while n_rounds < rounds and time.monotonic() < deadline:
         trial = current.copy()
         local.shake(trial, known.vertices, known.table.limits, _draws(known, rng), int(rng.integers(2, MAX_SHAKE + 1)))
-        value = climbs.climb(trial, _BOTH)
+        value = climbs.climb(trial, BOTH)
         if value > score + LEAST_GAIN:
             value = climbs.exchange(trial, value)
         if value > score - LEAST_GAIN:

@@ -19,7 +19,7 @@ from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.masks import each_member, holds, in_canonical_order, is_inside, single
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, maximal_sets, triangulation
-from rarecell.model.hierarchical import HierarchicalModel
+from rarecell.model.hierarchical import MEMORY_LIMIT, HierarchicalModel
 from rarecell.model.proportional_fitting import JunctionTreeFit
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
@@ -33,7 +33,6 @@ MAX_CYCLES = 500
 ROUGH_CYCLES = 10
 """Cycles after which the loss from dropping an interaction is known well enough to rank it."""
 
-MEMORY_LIMIT = 1e9
 _SHARES = 5
 """Memory is shared by the model reached, the models it is compared with, and what is computed from them."""
 MAX_SECONDS = 30.0

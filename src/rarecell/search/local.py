@@ -24,7 +24,7 @@ from rarecell.search.score import KnownScores
 
 MAX_LISTED = 8
 """Up to this many vertices the paper draws its starts from the list of non-isomorphic graphs."""
-_BOTH = local.ADD | local.DELETE
+BOTH = local.ADD | local.DELETE
 _STAGE = "local search"
 _AT_ONCE = 20
 
@@ -75,7 +75,7 @@ def _climbed(
         # Every run continues until it lacks a score; the missing sets are then counted together.
         still = []
         for run in climbing:
-            n_moves, is_top = local.climb(graphs[run], known.vertices, known.table, known.missing, _BOTH, gains)
+            n_moves, is_top = local.climb(graphs[run], known.vertices, known.table, known.missing, BOTH, gains)
             for gain in gains[:n_moves].tolist():
                 paths[run].append(paths[run][-1] + gain)
             if not is_top:

@@ -22,7 +22,7 @@ from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import TAKEN, UNTOUCHED, Unswapped
-from rarecell.swap.target import SwapTarget, spread_evenly
+from rarecell.swap.target import STAGE, SwapTarget, spread_evenly
 from rarecell.swap.task import SwapTask
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
 
 
 MOST_ATTEMPTS = 10
-STAGE = "growing the plan"
+"""Number of plans, each for more records, that are made for a target."""
 
 
 @dataclass(frozen=True, eq=False)

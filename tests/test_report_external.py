@@ -7,10 +7,13 @@ import csv
 import hashlib
 import json
 import re
-from dataclasses import replace
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from itertools import count as counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rarecell
+from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import render_report, write_report
 from rarecell.report.edition import FEW, HIDDEN, HIDDEN_FEW, SMALLEST_COUNT, external
@@ -526,3 +530,56 @@ def test_blanked_values_are_neither_counted_nor_denied(tmp_path: Path) -> None:
     assert "Missing values are not counted here" in page
     with (tmp_path / "run" / "tables-external" / "keys.csv").open(encoding="utf-8", newline="") as stream:
         assert {row["Records without a value"] for row in csv.DictReader(stream)} == {"not shown"}
+
+
+# ---------------------------------------------------------------------- every field there is
+
+
+def filled(kind: Any, numbers: Any) -> Any:
+    """A value of a type with every field given, and no number that is round."""
+    if kind is Profile:
+        return PROFILES["public"]
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{field.name: filled(hints[field.name], numbers) for field in fields(kind)})
+    origin, of = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return filled(next(part for part in of if part is not type(None)), numbers)
+    if origin is tuple:
+        return tuple(filled(part, numbers) for part in (of[:1] * 2 if of[-1] is Ellipsis else of))
+    if origin in (dict, Mapping):
+        return {"17": filled(of[1], numbers)}
+    made = {bool: True, int: 10_007 + 101 * next(numbers), float: 0.1234567 + 0.0001001 * next(numbers), str: "text"}
+    return made[kind]
+
+
+def exact_numbers(plain: Any, where: str = "") -> set[str]:
+    """Where a number stands that has more than two digits."""
+    if isinstance(plain, Mapping):
+        return set().union(*(exact_numbers(part, f"{where}.{name}") for name, part in plain.items()))
+    if isinstance(plain, list):
+        return set().union(*(exact_numbers(part, where) for part in plain))
+    is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+    return {where.removeprefix(".")} if is_number and float(f"{plain:.1e}") != plain else set()
+
+
+HARMLESS = {
+    # What anybody can count in the released file, or what was given by the user.
+    *("records", "records_dropped", "population", "sampling_fraction", "risk.threshold", "risk.histogram.edges"),
+    *("keys.levels", "keys.coarsenings.levels", "cells.formal", "risk.register.people", "risk.families.places"),
+    *("model.vertices.levels", "model.separators.multiplicity", "model.degrees_of_freedom", "risk.key_costs.coarsened.levels"),
+    *("swap.margins.cells", "swap.file.columns", "swap.file.limit"),
+    # What was asked of a formal release, and what follows from tables that stay as they are.
+    *("swap.requested", "swap.formal.statement.epsilon", "swap.formal.statement.edges.epsilon", "swap.formal.statement.rare"),
+    *("swap.formal.statement.expected_records_changed", "swap.formal.statement.expected_uniques_changed"),
+}
+
+
+@pytest.mark.parametrize("is_formal", [False, True])
+def test_no_number_of_the_original_comes_through_exactly_whatever_field_it_is_in(is_formal: bool) -> None:
+    summary: RunSummary = filled(RunSummary, counter())
+    assert summary.swap is not None
+    if not is_formal:
+        summary = replace(summary, swap=replace(summary.swap, formal=None))
+    assert "risk.highest" in exact_numbers(summary.to_dict())
+    assert exact_numbers(external(summary).to_dict()) - HARMLESS == set()

@@ -267,6 +267,7 @@ def _families(families: FamilySummary) -> FamilySummary:
         expected_persons=rough_up(families.expected_persons),
         interval=rough_interval(families.interval),
         highest=None,
+        highest_match=None,
         above_threshold=rough_shown(families.above_threshold),
         records_above_threshold=rough_shown(families.records_above_threshold),
         expected_records=rough_up(families.expected_records),
@@ -443,6 +444,7 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
             persons_after=None if intruder.persons_after is None else rough_up(intruder.persons_after),
             persons_certain=None if intruder.persons_certain is None else rough_up(intruder.persons_certain),
             highest=None,
+            highest_risk=None,
             sure=(),
         )
         for intruder in intruders

@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 import rarecell as rc
 from rarecell.choices import CHECK_FORMATS
 from rarecell.cli import main
-from rarecell.outcome.check import Check, RuleOutcome, check_of
+from rarecell.outcome.check import Check, Limits, RuleOutcome, check_of
 from rarecell.outcome.decision import decided
 from rarecell.outcome.profile import PROFILES
+from rarecell.outcome.summary import FamilySummary
 from rarecell.report.pipelines import FORMATS, as_junit, as_sarif, as_text
+from tests.summaries import census_summary, typed
 
 
 @pytest.fixture(scope="module")
@@ -168,3 +170,34 @@ def test_a_check_replaces_nothing_that_it_reads(people: Path, tmp_path: Path) ->
     device = checked(people, "--fail-below", "1", "--output", "/dev/null")
     assert "a link, a folder or a device" in device.output
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_match_with_a_family_counts_as_one_with_a_record() -> None:
+    plain = census_summary()
+    families = FamilySummary(
+        households=400,
+        sample_uniques=9,
+        expected_population_uniques=2.0,
+        expected_correct_matches=3.0,
+        expected_persons=4.0,
+        interval=(1.0, 3.0),
+        highest_match=0.4,
+        above_threshold=0,
+        records_above_threshold=0,
+        expected_records=5.0,
+        places=4,
+    )
+    plain["risk"] |= {"highest_match": 0.05, "families": families.to_dict()}
+    limits = Limits(fail_above_match=0.09)
+    (rule,) = limits.outcomes(typed(plain))
+    assert (rule.measured, rule.passed) == (0.4, False)
+    plain["risk"]["families"]["known"] = False
+    (rule,) = limits.outcomes(typed(plain))
+    assert (rule.measured, rule.passed) == (0.05, True)
+
+
+def test_a_match_that_was_not_computed_is_not_better_for_it() -> None:
+    plain = census_summary()
+    plain["risk"].pop("highest_match", None)
+    (rule,) = Limits(fail_above_match=0.99).outcomes(typed(plain))
+    assert not rule.passed

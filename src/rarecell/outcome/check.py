@@ -91,7 +91,8 @@ class Limits:
                 sentence=f"the highest risk of a record is {highest:.3g}, {_side(passed)} the {limit:g} of --fail-above.",
             )
         if self.fail_above_match is not None:
-            highest, limit = summary.risk.highest_match or 0.0, self.fail_above_match
+            # A run that did not compute it is not better for it.
+            highest, limit = 1.0 if summary.highest_match is None else summary.highest_match, self.fail_above_match
             passed = highest <= limit
             yield RuleOutcome(
                 rule="highest-match",
@@ -144,7 +145,11 @@ _OF_ATTRIBUTES = ("least_l_diversity", "max_t_closeness", "max_guess_gain")
 def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome]:
     """Every limit of a release profile as a rule, with the reasons that the profile's verdict gives."""
     reasons = {reason.limit: reason for reason in reversed(decided(summary, profile).reasons)}
-    measured = {"max_record_risk": summary.highest_risk, "least_k": float(summary.smallest_group)}
+    measured = {
+        "max_record_risk": summary.highest_risk,
+        "max_match_risk": summary.highest_match,
+        "least_k": float(summary.smallest_group),
+    }
     words_of = {
         limit: words.format(value) for limit, words in _PROFILE_RULES.items() if (value := getattr(profile, limit)) is not None
     }

@@ -179,12 +179,7 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
 
 
 def _match_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
-    limit, swap = profile.max_match_risk, summary.swap
-    highest = summary.risk.highest_match if swap is None else swap.risk_after.highest_match
-    families = summary.risk.known_families
-    if families is not None and highest is not None:
-        household = None if swap is None else swap.intruder("household")
-        highest = max(highest, (families.highest_match if household is None else household.highest) or 0.0)
+    limit, highest = profile.max_match_risk, summary.highest_match
     if limit is None or (highest is not None and highest <= limit):
         return
     if highest is None:

@@ -476,6 +476,18 @@ class RunSummary(Plain):
         return max(families, unknown if self.risk.highest is None else self.risk.highest)
 
     @property
+    def highest_match(self) -> float | None:
+        """The highest chance that a link to a record is right in the file as it would be released, or to a family that is known.
+
+        None if the run did not compute it.
+        """
+        highest = self.risk.highest_match if self.swap is None else self.swap.risk_after.highest_match
+        if highest is None or self.risk.known_families is None:
+            return highest
+        household = None if self.swap is None else self.swap.intruder("household")
+        return max(highest, (self.risk.known_families.highest_match if household is None else household.highest) or 0.0)
+
+    @property
     def smallest_group(self) -> int:
         """The smallest number of records of the file that share their key values; 0 if no record was assessed."""
         return min((int(size) for size in self.cells.size_indices), default=0)

@@ -68,7 +68,7 @@ def find_place(module: str) -> None:
         numba.config.reload_config()
     try:
         # Nothing is compiled here, but a place for it is chosen.
-        numba.njit(cache=True)(_can_write)
+        numba.njit(cache=True)(_set_up)
     except RuntimeError as problem:
         raise _bad_settings(problem) from None
 
@@ -81,6 +81,9 @@ def _set_up() -> Any:
             import numba
     except ImportError as problem:
         raise MissingExtra.of_python("numba", platform.python_version(), str(problem)) from None
+    except OSError:
+        # As where the current folder is gone.
+        raise
     except Exception as problem:
         raise _bad_settings(problem) from None
     return numba

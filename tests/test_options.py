@@ -20,6 +20,7 @@ import rarecell as rc
 from rarecell.app import forms
 from rarecell.cli.commands import main
 from rarecell.cli.options import GroupedOption, config_of
+from rarecell.data.missing_codes import parse_missing_codes
 from rarecell.errors import BadInput, RarecellError
 from rarecell.run.config import FormalConfig, ProtectConfig, RunConfig, options_on, words_of
 from rarecell.run.options import (
@@ -44,6 +45,8 @@ from rarecell.run.options import (
 from rarecell.run.plan import command_for
 
 LETTERS = st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp"), blacklist_characters="=")
+ODD_NAMES = st.text(st.sampled_from(" \t\n,;\"'a"), max_size=6)
+"""Names that a list has to quote, the empty one among them."""
 NAMES = st.text(LETTERS, min_size=1, max_size=8).filter(lambda name: not name.startswith("-"))
 TABLES = st.dictionaries(
     NAMES, st.text(LETTERS, max_size=8) | st.integers(-9, 9) | st.booleans() | st.lists(NAMES, max_size=2), min_size=1, max_size=3
@@ -90,9 +93,9 @@ def values(kind: ValueKind) -> st.SearchStrategy[Any]:
     if isinstance(kind, Switch):
         return st.just(True)
     if isinstance(kind, Names):
-        return st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+        return st.lists(NAMES | ODD_NAMES, min_size=1, max_size=3).map(tuple)
     if isinstance(kind, Sets):
-        return st.lists(st.lists(NAMES, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple)
+        return st.lists(st.lists(NAMES | ODD_NAMES, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple)
     if isinstance(kind, Rows):
         return st.lists(st.integers(0, 10**6), min_size=1, max_size=3).map(tuple)
     if isinstance(kind, Intruder):
@@ -289,6 +292,55 @@ def test_a_criterion_that_is_none_is_refused_before_anything_is_read(command: st
     done = CliRunner().invoke(main, [command, *words, *(["--dry-run"] if command != "plan" else [])])
     assert done.exit_code == 1
     assert "The criterion was given as 'banana'" in done.output
+
+
+LISTS = {
+    **{
+        option.flag: option.kind
+        for owner in (RunConfig, ProtectConfig)
+        for option in options_of(owner)
+        if "," in option.kind.metavar
+    },
+    "--scenario": Intruder(),
+    "--missing-codes": None,
+}
+GAPS = [",a", "a,", "a,,b", ",", " , ", "a, ,b", "3,,4", "3,", ",3", "a=1,", ",0.1"]
+GAPS_OF_SETS = ["a;", ";a", "a;;b", ";", "a,;b"]
+
+
+def test_there_are_options_that_take_lists() -> None:
+    assert {"--keys", "--records", "--keep", "--blank", "--key-error", "--populations"} <= set(LISTS)
+
+
+@pytest.mark.parametrize("gap", [*GAPS, *GAPS_OF_SETS])
+@pytest.mark.parametrize("flag", LISTS)
+def test_nothing_between_the_members_of_a_list_is_refused(flag: str, gap: str) -> None:
+    """A script whose variable is empty would leave out a key, and the risk would be too low."""
+    kind = LISTS[flag]
+    if kind is None:
+        with pytest.raises(BadInput, match="codes for missing values"):
+            parse_missing_codes(gap)
+    elif gap in GAPS or isinstance(kind, Sets):
+        with pytest.raises(BadInput, match=flag):
+            kind.read([gap], flag)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["attack", "r.csv", "--original", "o.csv", "--keys", gap] for gap in ("age,", ",")),
+        ["attack", "r.csv", "--original", "o.csv", "--keys", "age", "--also-known", "a,,b"],
+        ["synthesise", "a.csv", "--columns", "age,,sex"],
+        ["synthesise", "a.csv", "--columns", "age,sex", "--keys", ",sex"],
+        ["plan", "a.csv", "--keys", "age,sex", "--population", "9", "--recodable", "age,"],
+        ["handover", ".", "--drop", "age,"],
+        ["handover", ".", "--accept", ",age"],
+    ],
+)
+def test_commands_refuse_the_same_in_lists_of_their_own(words: list[str]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1, done.output
+    assert f"{words[-2]} was given as '{words[-1]}', with nothing between two commas" in done.output
 
 
 def test_a_list_without_records_is_refused(survey: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.data.names import joined_names, names_in
+from rarecell.data.names import joined_names, names_in, sets_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
@@ -214,7 +214,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     chosen: Json = {way: _number(first(fields, way), _WAYS[way], kind)}
     kind.judge(chosen[way], _WAYS[way])
     if way == "swap_rate" and first(fields, "similar"):
-        chosen["similar"] = _tables(first(fields, "similar"))
+        chosen["similar"] = sets_in(first(fields, "similar"))
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
@@ -225,7 +225,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         **chosen,
         leave_out=tuple(fields.get("leave_out", ())),
         unlink=bool(first(fields, "unlink")),
-        keep=_tables(first(fields, "keep")),
+        keep=sets_in(first(fields, "keep")),
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
         suppress_rest=bool(first(fields, "suppress_rest")) and way == "max_record_risk",
@@ -247,12 +247,6 @@ def _treatments(text: str) -> dict[str, str]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     kind = next(option.kind for option in options_of(ProtectConfig) if option.name == "treat")
     return dict(kind.read(lines, "A treatment")) if lines else {}
-
-
-def _tables(text: str) -> tuple[tuple[str, ...], ...]:
-    """Split columns at commas and tables at semicolons."""
-    parts = (tuple(name.strip() for name in part.split(",") if name.strip()) for part in text.split(";"))
-    return tuple(part for part in parts if part)
 
 
 def _number(text: str, what: str, kind: ValueKind) -> float:

@@ -119,12 +119,12 @@ def attack(**options: Any) -> None:
         done = attacked(
             options["released"],
             original=options["original"],
-            keys=list(names_in(options["keys"] or "")),
+            keys=list(names_in(options["keys"] or "", "--keys")),
             register=options["register"],
             population=options["population"],
             weight=options["weight"],
             household=options["household"],
-            also_known=list(names_in(options["also_known"] or "")),
+            also_known=list(names_in(options["also_known"] or "", "--also-known")),
             id=options["id"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             key_error=Shares().read(options["key_error"], "--key-error") if options["key_error"] else None,
@@ -148,7 +148,7 @@ def _attack_unpaired(options: dict[str, Any]) -> None:
         measures = attack_unpaired(
             options["released"],
             original=options["original"],
-            keys=list(names_in(options["keys"] or "")),
+            keys=list(names_in(options["keys"] or "", "--keys")),
             control=options["control"],
             **{name: options[name] for name in ("encoding", "sheet", "decimal")},
             seed=options["seed"] or 0,
@@ -612,7 +612,7 @@ def plan(**options: Any) -> None:
             config,
             max_correct_links=options["max_correct_links"],
             max_record_risk=options["max_record_risk"],
-            recodable=names_in(options["recodable"] or "") or None,
+            recodable=names_in(options["recodable"] or "", "--recodable") or None,
             candidates=options["candidates"],
             progress=progress,
         )
@@ -687,8 +687,8 @@ def synthesise(**options: Any) -> None:
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         done = synthesise.synthesise(
             options["file"],
-            columns=names_in(options["columns"]),
-            keys=names_in(options["keys"] or ""),
+            columns=names_in(options["columns"], "--columns"),
+            keys=names_in(options["keys"] or "", "--keys"),
             household=options["household"],
             epsilon=options["epsilon"],
             files=options["files"],
@@ -1007,7 +1007,7 @@ def handover(run: str, drop: str, accept: str, **options: Any) -> None:
     from rarecell.run.handover import handover as handed_over
     from rarecell.run.handover import warnings_of
 
-    folder = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
+    folder = handed_over(run, drop=names_in(drop, "--drop"), accept=names_in(accept, "--accept"), **options)
     click.echo(
         f"The folder {folder} may leave the office. Everything else in {run} must not: release-key.parquet, for one, says which row is which "
         "record."

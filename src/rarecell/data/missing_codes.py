@@ -204,10 +204,10 @@ def parse_missing_codes(text: str) -> dict[str, tuple[str, ...]] | None:
     if text.strip() == PROPOSED:
         return None
     by_column: dict[str, tuple[str, ...]] = {}
-    for part in filter(None, (part.strip() for part in text.split(";"))):
+    for part in text.split(";") if text.strip() else ():
         name, sign, codes = part.rpartition("=")
-        listed = tuple(code.strip().replace("−", "-") for code in codes.split(",") if code.strip())
-        if not listed or (sign and not name.strip()):
+        listed = tuple(code.strip().replace("−", "-") for code in codes.split(","))
+        if not all(listed) or (sign and not name.strip()):
             raise BadInput(
                 f"The codes for missing values were given as '{text}'; name the column and its codes, as in \"age=-9,99; income=998\", or "
                 f'say "{PROPOSED}" for those that rarecell describe proposes.'

@@ -5,8 +5,6 @@ Nothing heavy is imported here, because configurations and the command line chec
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,37 +17,40 @@ if TYPE_CHECKING:
     from rarecell.edges import ReadJson
 
 
-_LINE_ENDS = {10: 0xE00A, 13: 0xE00D}
-_LINE_ENDS_BACK = {kept: end for end, kept in _LINE_ENDS.items()}
-"""A column's name may hold line ends, which end a line for the reader of CSV; characters without a meaning take their places."""
+_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"([^,]*)|([^,]*)),')
+_SET = re.compile(r'((?:[^;"]|"(?:[^"]|"")*"|")*);')
+"""A name, which may be quoted, and the comma behind it; names, and the semicolon behind them."""
 
 
 def joined_names(names: Iterable[str]) -> str:
-    """Names in one text, separated by commas; a name that has a comma or a quote in it is quoted as in a CSV file.
+    """Names in one text, separated by commas; a name is quoted as in a CSV file where it would be read as something else.
 
     Examples
     --------
     >>> joined_names(["age", "town, district"])
     'age,"town, district"'
     """
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(names)
-    return text.getvalue()
+    return ",".join(_quoted(name) if name != name.strip() or not name or set(name) & set(',"\n\r') else name for name in names)
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """The names in a text that :func:`joined_names` made or a person typed.
+def names_in(text: str, what: str = "A list of names") -> tuple[str, ...]:
+    """The names in a text that :func:`joined_names` made or a person typed; ``what`` is how the error calls the text.
+
+    Nothing between two commas is refused: where a script put it, a key would be left out and the risk too low.
 
     Examples
     --------
     >>> names_in('age, "town, district"')
     ('age', 'town, district')
     """
-    try:
-        names = next(csv.reader([text.translate(_LINE_ENDS)], skipinitialspace=True), [])
-    except csv.Error as problem:
-        raise BadInput(f"A list of names cannot be read: {problem}. Separate names by commas.") from None
-    return tuple(name.strip() for name in (name.translate(_LINE_ENDS_BACK) for name in names) if name.strip())
+    if not text.strip():
+        return ()
+    names = []
+    for quoted, behind, plain in (match.groups() for match in _NAME.finditer(text + ",")):
+        if quoted is None and not plain.strip():
+            raise _nothing_between("commas", text, what)
+        names.append(plain.strip() if quoted is None else quoted.replace('""', '"') + behind.rstrip())
+    return tuple(names)
 
 
 def joined_sets(sets: Iterable[Iterable[str]]) -> str:
@@ -60,23 +61,34 @@ def joined_sets(sets: Iterable[Iterable[str]]) -> str:
     >>> joined_sets([("age", "sex"), ("town; district",)])
     'age,sex;"town; district"'
     """
-
-    def quoted(name: str) -> str:
-        return '"' + name.replace('"', '""') + '"' if ";" in name else joined_names([name])
-
-    return ";".join(",".join(map(quoted, names)) for names in sets)
+    return ";".join(",".join(_quoted(name) if ";" in name else joined_names([name]) for name in names) for names in sets)
 
 
-def sets_in(text: str) -> tuple[tuple[str, ...], ...]:
-    """The sets of names in a text that :func:`joined_sets` made or a person typed; empty sets are left out.
+def sets_in(text: str, what: str = "A list of sets of names") -> tuple[tuple[str, ...], ...]:
+    """The sets of names in a text that :func:`joined_sets` made or a person typed; as in :func:`names_in`, none is empty.
 
     Examples
     --------
     >>> sets_in('age, sex; "town; district"')
     (('age', 'sex'), ('town; district',))
     """
-    parts = re.findall(r'(?:[^;"]|"(?:[^"]|"")*"|")+', text)
-    return tuple(names for names in map(names_in, parts) if names)
+    if not text.strip():
+        return ()
+    sets = tuple(names_in(part, what) for part in _SET.findall(text + ";"))
+    if not all(sets):
+        raise _nothing_between("semicolons", text, what)
+    return sets
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _nothing_between(signs: str, text: str, what: str) -> BadInput:
+    return BadInput(
+        f"{what} was given as '{text}', with nothing between two {signs} or at an end. Write every name, and one sign between two; "
+        'a column whose name is empty is called "".'
+    )
 
 
 @dataclass(frozen=True)

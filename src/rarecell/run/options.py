@@ -249,7 +249,7 @@ class Names(ValueKind):
         return tuple(value)
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
-        return list(names_in(texts[-1]))
+        return list(names_in(texts[-1], flag))
 
     def words(self, value: Any) -> list[str]:
         return [joined_names(value)]
@@ -268,7 +268,7 @@ class Sets(ValueKind):
         return tuple(tuple(str(member) for member in members) for members in value)
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
-        return [list(names) for names in sets_in(texts[-1])]
+        return [list(names) for names in sets_in(texts[-1], flag)]
 
     def words(self, value: Any) -> list[str]:
         return [joined_sets(value)]
@@ -287,8 +287,9 @@ class Rows(ValueKind):
         return tuple(value)
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
+        listed = names_in(texts[-1], flag)
         try:
-            numbers = [int(number) for number in names_in(texts[-1])]
+            numbers = [int(number) for number in listed]
         except ValueError:
             numbers = []
         if not numbers:
@@ -324,7 +325,7 @@ class Pairs(ValueKind):
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
         values: Json = {}
-        for pair in [pair for text in texts for pair in names_in(text)] if self.at_commas else texts:
+        for pair in [pair for text in texts for pair in names_in(text, flag)] if self.at_commas else texts:
             name, sign, word = pair.rpartition("=") if self.at_commas else pair.partition("=")
             if not sign or not name.strip() or not word.strip():
                 raise BadInput(f"{flag} was given as '{pair}'; it takes {self.metavar}, for example {flag} {self.example}.")
@@ -358,7 +359,7 @@ class Shares(Pairs):
         return super().typed(value, name, source)
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
-        pairs = [pair for text in texts for pair in names_in(text)]
+        pairs = [pair for text in texts for pair in names_in(text, flag)]
         return super().read([joined_names([pair if "=" in pair else f"{EVERY_KEY}={pair}" for pair in pairs])], flag)
 
 
@@ -433,7 +434,7 @@ class Intruder(ValueKind):
         return value
 
     def read(self, texts: Sequence[str], flag: str) -> Any:
-        return {"keys": list(names_in(texts[-1]))}
+        return {"keys": list(names_in(texts[-1], flag))}
 
     def words(self, value: Any) -> list[str]:
         return [joined_names(value["keys"])]

@@ -114,16 +114,19 @@ def others_within(occupied, nearness, patterns, point, bound):
 
 
 @borrowing
-def of_the_two(around, own, partner, moved):
-    """The distances of two persons to the row of the first with the values of the second on ``moved``."""
-    of_own, of_partner = 0.0, 0.0
-    for k in range(around.occupied.codes.shape[1]):
+def apart_for_an_intruder(around, own, partner, moved):
+    """How far apart the two rows are on the keys of ``moved``, and on all other keys.
+
+    These are the distances of ``own`` and of ``partner`` to the row ``own`` with the values of ``partner`` on ``moved``.
+    """
+    on_moved, on_rest = 0.0, 0.0
+    for k in range(len(around.keys)):
         v = around.keys[k]
         if moved & bit(v) != ZERO:
-            of_own += key_distance(around.near, k, own[v], partner[v])
+            on_moved += key_distance(around.near, k, own[v], partner[v])
         else:
-            of_partner += key_distance(around.near, k, own[v], partner[v])
-    return of_own, of_partner
+            on_rest += key_distance(around.near, k, own[v], partner[v])
+    return on_moved, on_rest
 
 
 @borrowing
@@ -134,7 +137,7 @@ def somebody_nearer(around, own, partner, moved):
     """
     near, codes = around.near, around.occupied.codes
     n_cells, n_keys = codes.shape
-    bound, of_partner = of_the_two(around, own, partner, moved)
+    bound, of_partner = apart_for_an_intruder(around, own, partner, moved)
     if of_partner < bound - TOLERANCE:
         return True
     row = 0
@@ -174,7 +177,7 @@ def rivals(around, own, partner, moved, witness, most_tied):
     """
     near, codes = around.near, around.occupied.codes
     n_cells, n_keys = codes.shape
-    bound, of_partner = of_the_two(around, own, partner, moved)
+    bound, of_partner = apart_for_an_intruder(around, own, partner, moved)
     if of_partner < bound - TOLERANCE:
         return -1, witness
     if witness >= 0 and is_nearer(around, own, partner, moved, witness, bound):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
 from rarecell._kernels.distance import Nearness, borrowing, distance, key_distance
 from rarecell._kernels.hashing import HashedCells, find_cell, mixed
-from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
+from rarecell._kernels.neighbours import TOLERANCE, Around, apart_for_an_intruder, somebody_nearer
 
 MOST_PARTS = 12
 
@@ -156,19 +156,6 @@ def left_alone(search, i):
     if search.cells.counts[search.exchange.cell[i]] != 2:
         return 0.0
     return search.link_weight * search.around.link[i]
-
-
-@borrowing
-def apart_for_an_intruder(around, own, partner, moved):
-    """How far apart the two rows are on the keys of ``moved``, and on all other keys."""
-    on_moved, on_rest = 0.0, 0.0
-    for k in range(len(around.keys)):
-        v = around.keys[k]
-        if moved & bit(v) != ZERO:
-            on_moved += key_distance(around.near, k, own[v], partner[v])
-        else:
-            on_rest += key_distance(around.near, k, own[v], partner[v])
-    return on_moved, on_rest
 
 
 @borrowing

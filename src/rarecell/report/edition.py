@@ -33,7 +33,7 @@ from rarecell.outcome.summary import (
 )
 from rarecell.outcome.swap import FrontierSummary, IntruderSummary, NotSwapped, RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.outcome.verdict import family_sentence
-from rarecell.report.rounding import rough, rough_change, rough_count, rough_interval, rough_up
+from rarecell.report.rounding import rough, rough_change, rough_count, rough_count_up, rough_interval, rough_up
 
 MODEL_WORDS = {
     "average": "an average of back-off networks over several orders of the keys",
@@ -80,12 +80,12 @@ def external(summary: RunSummary) -> RunSummary:
         truth=summary.truth
         and replace(
             summary.truth,
-            population_uniques=rough_shown(summary.truth.population_uniques),
+            population_uniques=risk_shown(summary.truth.population_uniques),
             correct_matches=rough_up(summary.truth.correct_matches),
             sentence="",
             population_uniques_after=None
             if summary.truth.population_uniques_after is None
-            else rough_shown(summary.truth.population_uniques_after),
+            else risk_shown(summary.truth.population_uniques_after),
             correct_matches_after=None
             if summary.truth.correct_matches_after is None
             else rough_up(summary.truth.correct_matches_after),
@@ -202,7 +202,7 @@ def _register(register: RegisterSummary) -> RegisterSummary:
     """The truth may be worse than the estimate, so it is told, rounded; how the two compare by band is not."""
     return RegisterSummary(
         people=register.people,
-        population_uniques=rough_shown(register.population_uniques),
+        population_uniques=risk_shown(register.population_uniques),
         correct_matches=rough_up(register.correct_matches),
         records_not_covered=NOT_SHOWN,
         estimated_population_uniques=rough_up(register.estimated_population_uniques),
@@ -315,9 +315,11 @@ def _cells(summary: RunSummary) -> CellCounts:
 
 
 def _total(counts: Iterable[Count]) -> Count:
-    """The sum of what is shown; words count as zero."""
-    total = sum(n for n in counts if isinstance(n, int))
-    return rough_count(total) if total else HIDDEN
+    """The sum of what is shown, where words count as one; if only words are shown, what they come to at most."""
+    counts = tuple(counts)
+    if any(isinstance(n, int) for n in counts):
+        return rough_count(sum(n if isinstance(n, int) else 1 for n in counts))
+    return f"fewer than {len(counts) * (SMALLEST_COUNT - 1) + 1}"
 
 
 # What of a protection may be shown to outsiders?
@@ -524,3 +526,9 @@ def rough_shown(count: Count) -> Count:
     if not isinstance(count, int) or isinstance(count, bool):
         return count
     return HIDDEN if count < SMALLEST_COUNT else rough_count(count)
+
+
+def risk_shown(count: Count) -> Count:
+    """The same for a count that is a risk: it does not look better than it is."""
+    is_rough = isinstance(count, int) and not isinstance(count, bool) and count >= SMALLEST_COUNT
+    return rough_count_up(count) if is_rough else rough_shown(count)

@@ -88,7 +88,7 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
         rule="" if judgement is None else _rule(judgement, has_households=summary.risk.families is not None),
         numbers=states_table(summary),
         done=shown(_done(summary)),
-        cost=() if summary.swap is None else shown(_cost(summary.swap)),
+        cost=() if summary.swap is None else shown(_cost(summary.swap, is_internal=is_internal)),
         remains=shown(_remains(summary)) if is_internal else ROUNDED,
         reasons=judgement.reasons if judgement is not None and is_internal else (),
         has_signature=is_internal,
@@ -293,7 +293,7 @@ def _beside_the_keys(summary: RunSummary) -> Iterator[str]:
         yield f"Treated as well: {listed(treated)}."
 
 
-def _cost(swap: SwapSummary) -> Iterator[str]:
+def _cost(swap: SwapSummary, *, is_internal: bool) -> Iterator[str]:
     if swap.values_changed == 0:
         yield "No key value was changed."
     elif isinstance(swap.values_changed, int):
@@ -305,14 +305,18 @@ def _cost(swap: SwapSummary) -> Iterator[str]:
     if "2" in swap.hellinger:
         moved = swap.hellinger["2"].mean
         yield (
-            f"Two-way tables moved by {number(moved, 3)} on average (Hellinger distance, 0 to 1)."
+            f"Two-way tables moved by {number(moved, 3) if is_internal else f'{moved:g}'} on average (Hellinger distance, 0 to 1)."
             if moved >= 0.0005
             else "Two-way tables are as they were."
         )
     if swap.associations:
         worst = max(swap.associations, key=lambda row: row.before - row.after)
         before, after = number(worst.before, 3), number(worst.after, 3)
-        if worst.before > worst.after and before != after:
+        if not is_internal:
+            # Both are rounded, so that a difference of them is right to a hundredth, and which one is largest is not known.
+            most = max(0.0, worst.before - worst.after) + 0.01
+            yield f"Of the relations listed below, none fell by more than {number(most, 2)} (Cramér's V)."
+        elif worst.before > worst.after and before != after:
             yield f"The relation of {worst.key} with {worst.column} suffered most: Cramér's V was {before} and is {after}."
     terms = [
         (abs(term.relative_bias), analysis, term) for analysis in swap.analyses for term in analysis.terms if term.relative_bias

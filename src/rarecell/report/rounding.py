@@ -22,8 +22,24 @@ def rough_count(count: int) -> int:
     >>> [rough_count(n) for n in (0, 4, 42, 98, 1234, 56789)]
     [0, 5, 40, 100, 1200, 57000]
     """
-    step = max(STEP, int(10.0 ** (len(str(abs(count))) - 2)))
+    step = _step(count)
     return step * math.floor(count / step + 0.5)
+
+
+def rough_count_up(count: int) -> int:
+    """The same upwards, for counts that are a risk.
+
+    Examples
+    --------
+    >>> [rough_count_up(n) for n in (0, 4, 41, 98, 1234, 56789)]
+    [0, 5, 45, 100, 1300, 57000]
+    """
+    step = _step(count)
+    return step * math.ceil(count / step)
+
+
+def _step(count: int) -> int:
+    return max(STEP, int(10.0 ** (len(str(abs(count))) - 2)))
 
 
 def rough(value: float, digits: int = 2) -> float:

@@ -154,8 +154,12 @@ def test_too_many_links_are_planned_for_then_swapped_towards_then_recoded() -> N
 
 def test_tables_that_changed_are_never_released() -> None:
     summary = protected_summary()
+    anything = Profile(name="anything")
+    assert "margins" not in [reason.limit for reason in decided(typed(summary), anything).reasons]
     summary["swap"]["margins_identical"] = False
-    assert decided(typed(summary), Profile(name="anything")).verdict == DO_NOT_RELEASE
+    judged = decided(typed(summary), anything)
+    assert judged.verdict == DO_NOT_RELEASE
+    assert [reason.is_refusal for reason in judged.reasons if reason.limit == "margins"] == [True]
 
 
 def test_the_worst_of_the_named_intruders_counts() -> None:

@@ -201,3 +201,29 @@ def test_a_match_that_was_not_computed_is_not_better_for_it() -> None:
     plain["risk"].pop("highest_match", None)
     (rule,) = Limits(fail_above_match=0.99).outcomes(typed(plain))
     assert not rule.passed
+
+
+@pytest.mark.parametrize(
+    ("limits", "passed"),
+    [
+        ({"fail_above": 0.25}, True),
+        ({"fail_above": 0.24}, False),
+        ({"fail_above_match": 0.5}, True),
+        ({"fail_above_match": 0.49}, False),
+        ({"fail_below": 3}, True),
+        ({"fail_below": 4}, False),
+    ],
+)
+def test_a_number_at_the_limit_keeps_it(limits: dict[str, float], passed: bool) -> None:
+    plain = census_summary()
+    plain["risk"] |= {"highest": 0.25, "highest_match": 0.5}
+    plain["cells"]["size_indices"] = {"3": 1, "9": 2}
+    (rule,) = Limits(**limits).outcomes(typed(plain))
+    assert rule.passed is passed
+
+
+def test_a_red_light_is_looked_at_where_no_profile_says_what_light_will_do() -> None:
+    plain = census_summary()
+    for light, verdict in (("green", "release"), ("amber", "release"), ("red", "look")):
+        plain["risk"]["reliability"] = {"light": light}
+        assert check_of("a.csv", typed(plain), limits=Limits(fail_above=1.0)).verdict == verdict

@@ -72,12 +72,14 @@ ILLNESS = {
         ({"expected_correct_matches": 99.0}, {}, DO_NOT_RELEASE, "max_correct_links_share"),
         ({"expected_correct_matches": 98.0}, {}, RELEASE, None),
         ({"expected_correct_matches": 6.0}, {"max_correct_links": 5.0}, DO_NOT_RELEASE, "max_correct_links"),
+        ({"expected_correct_matches": 5.0}, {"max_correct_links": 5.0}, RELEASE, None),
         ({"interval_correct_matches": [0.1, 120.0]}, {}, LOOK, "max_correct_links_share"),
         ({"reliability": {"light": "amber", "sentence": "Why."}}, {}, LOOK, "worst_light"),
         ({"reliability": {"light": "amber"}}, {"worst_light": "green"}, DO_NOT_RELEASE, "worst_light"),
         ({"reliability": {"light": "red"}}, {}, DO_NOT_RELEASE, "worst_light"),
         ({}, {"least_k": 2}, DO_NOT_RELEASE, "least_k"),
         ({"attributes": [ILLNESS]}, {"least_l_diversity": 2}, DO_NOT_RELEASE, "least_l_diversity"),
+        ({"attributes": [ILLNESS]}, {"least_l_diversity": 1}, RELEASE, None),
         ({"attributes": [ILLNESS]}, {"max_t_closeness": 0.39}, DO_NOT_RELEASE, "max_t_closeness"),
         ({"attributes": [ILLNESS]}, {"max_t_closeness": 0.4}, RELEASE, None),
         ({"attributes": [ILLNESS]}, {"max_guess_gain": 0.09}, DO_NOT_RELEASE, "max_guess_gain"),
@@ -171,6 +173,121 @@ def test_the_worst_of_the_named_intruders_counts() -> None:
     limits = {"max_correct_links": 5.0, "max_correct_links_share": 1.0, "max_record_risk": 1.0}
     assert verdict_of(summary, intruders=["nearest"], **limits)[0] == RELEASE
     assert verdict_of(summary, intruders=["nearest", "informed"], **limits)[0] == DO_NOT_RELEASE
+
+
+def released(swap: dict[str, Any] | None = None, risk: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:
+    """A protected file with some parts of its summary replaced."""
+    summary = protected_summary()
+    summary["swap"] |= swap or {}
+    summary["risk"] |= {"reliability": {"light": "green"}, **(risk or {})}
+    return summary | parts
+
+
+def own_verdict(summary: dict[str, Any], **limits: Any) -> tuple[str, list[str]]:
+    judged = decided(typed(summary), Profile(name="own", **limits))
+    return judged.verdict, [reason.limit for reason in judged.reasons]
+
+
+def household(after: float, *, name: str = "household", **more: float) -> dict[str, Any]:
+    return {"name": name, "knows": "knows families", "before": 50.0, "after": after, **more}
+
+
+FAMILIES = {
+    "households": 1000,
+    "sample_uniques": 9,
+    "expected_population_uniques": 2.0,
+    "expected_correct_matches": 30.0,
+    "expected_persons": 4.0,
+    "interval": [1.0, 3.0],
+    "highest": 0.7,
+    "above_threshold": 0,
+    "records_above_threshold": 0,
+    "expected_records": 5.0,
+    "places": 4,
+}
+
+
+def test_who_knows_families_or_what_the_user_named_counts_whatever_the_profile_names() -> None:
+    both = [household(9.0), household(40.0, name="household-shadow")]
+    summary = released({"intruders": both}, {"families": FAMILIES})
+    assert own_verdict(summary, max_household_links_share=0.01) == (RELEASE, [])
+    refused = DO_NOT_RELEASE, ["max_household_links_share"]
+    assert own_verdict(summary, max_household_links_share=0.01, intruders=("shadow",)) == refused
+    assert own_verdict(summary, max_household_links_share=0.008) == refused
+    unknown = released({"intruders": both}, {"families": FAMILIES | {"known": False}})
+    assert own_verdict(unknown, max_household_links_share=0.0) == (RELEASE, [])
+    for name in ("also-known", "assignment"):
+        found = [
+            {"name": "nearest", "knows": "a", "before": 9.0, "after": 4.0},
+            {"name": name, "knows": "b", "before": 9.0, "after": 8.0},
+        ]
+        assert own_verdict(released({"intruders": found}), max_correct_links=5.0) == (DO_NOT_RELEASE, ["max_correct_links"])
+
+
+def test_the_highest_risk_is_the_larger_of_a_person_and_a_family() -> None:
+    after = {"expected_population_uniques": 1.0, "expected_correct_matches": 1.0, "highest": 0.3}
+    summary = released(
+        {"risk_after": after, "intruders": [household(1.0, highest=0.9, highest_risk=0.6)]}, {"families": FAMILIES}
+    )
+    assert typed(summary).highest_risk == 0.6
+    summary["swap"]["intruders"] = [household(1.0, highest=0.9)]
+    assert typed(summary).highest_risk == 0.9
+    summary["risk"]["families"] = FAMILIES | {"known": False}
+    assert typed(summary).highest_risk == 0.3
+    counted = {
+        "people": 9,
+        "population_uniques": 0,
+        "correct_matches": 0.0,
+        "records_not_covered": 0,
+        "estimated_population_uniques": 0.0,
+        "estimated_correct_matches": 0.0,
+        "is_inside_interval": True,
+    }
+    assert typed(safe(families=FAMILIES, register=counted)).highest_risk == 0.7
+    assert typed(safe(register=counted)).highest_risk == 0.0
+    assert typed(safe(register=counted | {"population_uniques": 1})).highest_risk == 1.0
+
+
+def test_a_group_of_the_size_asked_for_is_large_enough() -> None:
+    summary = safe()
+    summary["cells"]["size_indices"] = {"3": 7, "4": 1}
+    assert own_verdict(summary, least_k=3) == (RELEASE, [])
+    assert own_verdict(summary, least_k=4) == (DO_NOT_RELEASE, ["least_k"])
+
+
+def test_a_column_that_undoes_a_treatment_is_refused_unless_it_was_accepted() -> None:
+    leak = {"column": "born", "key": "age", "treated": "recoded", "determines": 0.1, "restores": True}
+    assert own_verdict(released(release={"leaks": [leak]}), max_leak=0.5) == (DO_NOT_RELEASE, ["max_leak"])
+    assert own_verdict(released(release={"leaks": [leak | {"accepted": True}]}), max_leak=0.5) == (LOOK, ["max_leak"])
+    assert own_verdict(released(release={"leaks": [leak | {"restores": False}]}), max_leak=0.5) == (RELEASE, [])
+
+
+def test_a_statistic_may_move_too_far_in_either_direction() -> None:
+    for bias, verdict in ((0.06, DO_NOT_RELEASE), (-0.06, DO_NOT_RELEASE), (0.05, RELEASE), (None, RELEASE)):
+        term = {"name": "pay", "before": 1.0, "after": 1.0, "error_before": 1.0, "error_after": 1.0, "overlap": 1.0}
+        analysis = {"name": "wage", "kind": "means", "formula": "", "weighted": False, "records": 9}
+        terms = [term | ({} if bias is None else {"relative_bias": bias})]
+        assert own_verdict(released({"analyses": [analysis | {"terms": terms}]}), max_change=0.05)[0] == verdict
+
+
+def test_blanks_reach_a_target_only_if_they_reach_all_of_it() -> None:
+    target = {"met": False, "sentence": "Not reached.", "max_record_risk": 0.2, "max_correct_links": 5.0}
+    after = {"expected_population_uniques": 1.0, "expected_correct_matches": 5.0, "highest": 0.2}
+    blanked = {"target": target, "suppression": {"records": 3, "values": 4}, "risk_after": after}
+    assert own_verdict(released(blanked)) == (RELEASE, [])
+    missed = DO_NOT_RELEASE, ["target"]
+    assert own_verdict(released(blanked | {"risk_after": after | {"highest": 0.21}})) == missed
+    assert own_verdict(released({"target": target, "risk_after": after})) == missed
+    assert own_verdict(released(blanked | {"target": target | {"against": "participant"}})) == missed
+    assert own_verdict(released({"target": target | {"met": True}})) == (RELEASE, [])
+
+
+def test_a_profile_that_nobody_named_sets_the_exit_code_only_for_what_the_run_was_asked() -> None:
+    asked = typed(released({"target": {"met": False, "sentence": "Not reached."}}))
+    risky = typed(safe(highest=0.9))
+    for summary, is_default, sets in ((asked, True, True), (asked, False, True), (risky, True, False), (risky, False, True)):
+        assert decided(summary, PROFILES["scientific"], is_default=is_default).sets_exit_code is sets
+    assert not decided(typed(safe()), PROFILES["scientific"]).sets_exit_code
 
 
 def test_the_verdict_is_stored_and_read_back() -> None:

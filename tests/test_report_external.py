@@ -137,6 +137,9 @@ def test_a_few_records_that_could_not_be_swapped_cannot_be_counted() -> None:
     shown = external(typed(many)).to_dict()["swap"]
     assert shown["swapped"] == 50
     assert shown["not_swapped"] == [{"reason": "a", "records": 10}, {"reason": "other reasons", "records": 5}]
+    many["swap"]["not_swapped"] = [{"reason": "a", "records": 9}, {"reason": "b", "records": 1}]
+    shown = external(typed(many)).to_dict()["swap"]
+    assert shown["not_swapped"] == [{"reason": "other reasons", "records": 10}]
 
 
 def test_nearly_all_swappable_is_not_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -26,7 +27,7 @@ from rarecell.planning.recodings import (
     recoded,
 )
 from rarecell.progress import SilentProgress
-from rarecell.release.blanks import suppress_rest
+from rarecell.release.blanks import CellRisk, joined, suppress_rest
 from tests.naive import release as naive
 
 POPULATION = 3_000
@@ -231,6 +232,46 @@ def test_targets_are_checked() -> None:
 def _cell_risk(table: rc.ContingencyTable) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     risk = fit(table).risk
     return risk.unique_probability, risk.match_probability
+
+
+def _by_remaining_keys(risk: Mapping[tuple[str, ...], float]) -> CellRisk:
+    """A risk that depends on the keys of the table alone; half of it is the probability of a link."""
+
+    def of_cells(table: rc.ContingencyTable) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        everywhere = np.full(table.n_cells, risk[tuple(table.keys)])
+        return everywhere, everywhere / 2.0
+
+    return of_cells
+
+
+def _two_keys() -> rc.ContingencyTable:
+    keys = [rc.Categories("a", (1, 2)), rc.Categories("b", (1, 2))]
+    return rc.ContingencyTable.from_counts([[0, 0], [1, 1]], [1, 1], keys)
+
+
+def test_a_risk_at_the_threshold_is_low_enough_and_one_above_it_is_not() -> None:
+    table = _two_keys()
+    rows, cells, before = np.array([0]), table.cells[:1], np.array([0.9])
+    cell_risk = _by_remaining_keys({("a",): 0.3, ("b",): 0.2})
+    at = suppress_rest(table, rows, cells, before, cell_risk, threshold=0.2)
+    assert (list(at.blanked), at.risk_after.tolist(), at.links_after.tolist()) == (["a"], [0.2], [0.1])
+    below = suppress_rest(table, rows, cells, before, cell_risk, threshold=0.19)
+    assert (sorted(below.blanked), below.risk_after.tolist()) == (["a", "b"], [0.0])
+    fixed = suppress_rest(table, rows, cells, before, cell_risk, threshold=0.19, may_blank={"a"})
+    assert (fixed.unreached.tolist(), fixed.n_values, fixed.has_fixed_keys) == ([0], 0, True)
+
+
+def test_blanks_for_several_intruders_are_those_of_each_and_nobody_left_is_forgotten() -> None:
+    table = _two_keys()
+    cell_risk = _by_remaining_keys({("a",): 0.1, ("b",): 0.1, ("a", "b"): 0.9})
+    first = suppress_rest(table, np.array([0]), table.cells[:1], np.array([0.9]), cell_risk, threshold=0.1, may_blank={"a"})
+    second = suppress_rest(table, np.array([0, 1]), table.cells, np.full(2, 0.9), cell_risk, threshold=0.1, may_blank=set())
+    third = suppress_rest(table, np.array([1]), table.cells[1:], np.array([0.9]), cell_risk, threshold=0.1, may_blank={"b"})
+    both = joined([first, second, third], table, lambda rows: table.cells[rows], lambda rows: np.full(len(rows), 0.9), cell_risk)
+    assert both.rows.tolist() == [0, 1]
+    assert {key: of_key.tolist() for key, of_key in both.blanked.items()} == {"a": [True, False], "b": [False, True]}
+    assert both.unreached.tolist() == [0, 1]
+    assert both.risk_after.tolist() == [0.1, 0.1]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

@@ -57,6 +57,15 @@ def test_predictive_form_without_uncertainty_is_poisson() -> None:
         np.testing.assert_allclose(formulas.negative_binomial_match_probability(mean, 1e9, count), poisson, rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [1e3, 2e4, 1e6])
+def test_predictive_form_is_not_yet_poisson_where_the_shape_is_large(shape: float) -> None:
+    """The closed form for a unique, in logarithms of the shape: the Poisson form would be off by about a half of 1/shape."""
+    mean = 3.0
+    expected = -np.expm1(-(shape - 1.0) * np.log1p(mean / shape)) / (mean * (1.0 - 1.0 / shape))
+    assert float(formulas.negative_binomial_match_probability(mean, shape)) == pytest.approx(expected, rel=1e-10)
+    assert float(formulas.poisson_match_probability(mean)) != pytest.approx(expected, rel=0.01 / shape)
+
+
 def test_forms_of_a_unique_are_those_of_the_literature() -> None:
     p, n_unseen, fraction, population = 3e-5, 90_000, 0.1, 100_000
     rate, shape = population * p, 1.7

@@ -12,7 +12,7 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.interval import RiskInterval
-from rarecell.risk.reliability import reliability
+from rarecell.risk.reliability import CountedUniques, reliability
 from tests.reference import census_table
 
 
@@ -36,6 +36,15 @@ def test_a_tiny_sample_is_amber_and_says_why(frame: pa.Table) -> None:
     assert light.light != "green"
     assert any("150 records" in reason for reason in light.reasons)
     assert any("of the population" in reason for reason in light.reasons)
+
+
+def test_a_register_speaks_against_an_estimate_on_either_side_of_its_interval() -> None:
+    assert CountedUniques(10, (10.0, 20.0)).reason is None
+    assert CountedUniques(20, (10.0, 20.0)).reason is None
+    for count, too in ((9, "too high"), (21, "too low")):
+        reason = CountedUniques(count, (10.0, 20.0)).reason
+        assert reason is not None
+        assert too in reason
 
 
 def test_a_single_model_that_misses_dependence_is_red(frame: pa.Table) -> None:

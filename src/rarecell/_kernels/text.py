@@ -129,9 +129,6 @@ def copy_text(
 # Replacing the bytes of some fields of a text.
 
 
-_QUOTE = 34
-
-
 @njit(cache=True, nogil=True)
 def splice_fields(
     data: npt.NDArray[np.uint8],

@@ -6,9 +6,11 @@
 Makes a file, runs it, and asks for each page twice, the first and the next time, as a browser would. Seconds of the clock stand
 beside the time that DuckDB takes to count the records of the same file, in the same run.
 
-With ``--runs``, an app of its own makes that many runs on a small file, asked by two tabs, and prints its resident memory, open files
-and children on the way. Most are assessments, some protections and twins. Some workers are killed: a killed run is a failed run, and the
-next one is made. At the end nothing may be left in the temporary folder or hidden in the app's.
+With ``--runs``, an app of its own makes that many runs on a small file, asked by two tabs, and prints its resident memory, open files,
+threads, children and the files in the temporary folder after every ten. Most are assessments; of ten runs one is a protection, one a
+protection that fails, one a plan, one a twin and one is cancelled. Of twenty, one loses its worker: a killed run is a failed run, and the
+next one is made. Between them recodings are tried and forms are sent that cannot be run. At the end nothing may be left in the temporary
+folder or hidden in the app's.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,7 +75,7 @@ def many_runs(n_runs: int) -> None:
             server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, env=environment)
         try:
             assert server.stdout is not None
-            _watched_runs(psutil.Process(server.pid), server.stdout.readline().strip(), n_runs)
+            _watched_runs(psutil.Process(server.pid), server.stdout.readline().strip(), n_runs, temporary)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
@@ -82,41 +85,80 @@ def many_runs(n_runs: int) -> None:
         )
 
 
-def _watched_runs(process: psutil.Process, address: str, n_runs: int) -> None:
+def _watched_runs(process: psutil.Process, address: str, n_runs: int, temporary: Path) -> None:
     origin = "/".join(address.split("/")[:3])
     tabs = [httpx.Client(base_url=origin, follow_redirects=False, timeout=300.0) for _ in range(2)]
     tabs[0].get(address)
     base = "/" + address.split("/")[3]
     tabs[1].cookies = tabs[0].cookies
-    roles = {f"role:{key}": "key" for key in KEYS}
-    n_killed = 0
-    print("runs  resident MB  open files  children  killed")
+    ended: Counter[str] = Counter()
+    print("runs  resident MB  of children  open files  threads  children  temporary files   ended so far")
     for number in range(1, n_runs + 1):
-        page, form = "/assess", {"file": "small.csv", "population": "30000", **roles}
-        if number % 10 == 5:
-            page, form = "/protect?name=run1", {"way": "top", "top": "3"}
-        elif number % 10 == 8:
-            page, form = "/twin?file=small.csv", {"columns": list(KEYS), "least_count": "3"}
+        page, form, expected = _request(number)
         started = tabs[0].post(base + page, data={**form, "run_name": f"run{number}"}, headers={"origin": origin})
         assert started.status_code == 303, started.text[-2000:]
         place = started.headers["location"]
-        is_killed = number % 20 == 0
-        if is_killed:
+        if expected == "failed" and page.startswith("/assess"):
             time.sleep(0.3)
             for child in process.children():
                 child.kill()
+        if expected == "cancelled":
+            tabs[1].post(f"{place}/cancel", headers={"origin": origin, "content-type": FORM})
         state = "running"
         while state == "running":
             state = tabs[1].get(f"{place}/state").json()["state"]
             time.sleep(0.05)
-        n_killed += state == "failed"
-        assert state == "done" or is_killed, (number, state)
-        shown = "twin-run" if page.startswith("/twin") else "run"
-        for place in ("/runs", f"/{shown}?name=run{number}", "/data"):
-            assert tabs[number % 2].get(base + place).status_code < 400 or is_killed, place
-        if number in (1, 10, 20, 50, 100, 150, n_runs):
+        ended[state] += 1
+        # A run may be done before it is killed or cancelled.
+        assert state == expected or (state == "done" and page.startswith("/assess")), (number, state, expected)
+        _look_around(tabs[number % 2], base, origin, number, place)
+        if number == 1 or number % 10 == 0 or number == n_runs:
+            children = process.children(recursive=True)
             held = process.memory_info().rss / 1e6
-            print(f"{number:4}  {held:11.1f}  {process.num_fds():10}  {len(process.children()):8}  {n_killed:6}", flush=True)
+            theirs = sum(child.memory_info().rss for child in children) / 1e6
+            n_temporary = sum(1 for _ in temporary.rglob("*"))
+            states = ", ".join(f"{count} {name}" for name, count in sorted(ended.items()))
+            print(
+                f"{number:4}  {held:11.1f}  {theirs:11.1f}  {process.num_fds():10}  {process.num_threads():7}  {len(children):8}"
+                f"  {n_temporary:15}   {states}",
+                flush=True,
+            )
+
+
+FORM = "application/x-www-form-urlencoded"
+ASSESSMENT = {"file": "small.csv", "population": "30000", **{f"role:{key}": "key" for key in KEYS}}
+
+
+def _request(number: int) -> tuple[str, dict[str, Any], str]:
+    """The page that the run with this number is asked from, its form, and the state it ends in."""
+    kinds: dict[int, tuple[str, dict[str, Any], str]] = {
+        5: ("/protect?name=run1", {"way": "top", "top": "3"}, "done"),
+        7: ("/protect?name=run1", {"way": "top", "top": "3", "keep": "no,such"}, "failed"),
+        3: ("/plan?name=run1", {"max_correct_links": "5"}, "done"),
+        8: ("/twin?file=small.csv", {"columns": list(KEYS), "least_count": "3"}, "done"),
+        6: ("/assess", ASSESSMENT, "cancelled"),
+    }
+    return kinds.get(number % 10, ("/assess", ASSESSMENT, "failed" if number % 20 == 0 else "done"))
+
+
+def _look_around(tab: httpx.Client, base: str, origin: str, number: int, place: str) -> None:
+    """Open pages, try a recoding, and send forms that cannot be run."""
+    for address in (place, base + "/runs", base + "/run?name=run1", base + "/records?name=run1", base + "/data"):
+        assert tab.get(address).status_code < 400, address
+    if number % 10 == 9:
+        step = f"age={2 + number % 3}-year bands"
+        tried = tab.get(base + "/recode", params={"name": "run1", "step": step})
+        assert tried.status_code == 200, tried.text[-2000:]
+    if number % 10 == 4:
+        for page, form in (
+            ("/assess", {**ASSESSMENT, "population": "10"}),
+            ("/assess", {**ASSESSMENT, "file": "../small.csv"}),
+            ("/assess", {"file": "small.csv", "population": "30000"}),
+            ("/protect?name=run1", {"way": "top", "top": "many"}),
+            ("/protect?name=no-such-run", {"way": "top", "top": "3"}),
+        ):
+            refused = tab.post(base + page, data=form, headers={"origin": origin})
+            assert refused.status_code == 400, (page, form, refused.status_code)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rarecell.app.forms import assess_config, protect_config
-from rarecell.app.jobs import Job, Jobs, in_words, shares_of
+from rarecell.app.jobs import Job, Jobs, TrialProcess, in_words, shares_of
 from rarecell.app.runs import FinishedRun
 from rarecell.app.worker import ReportedProgress
 from rarecell.data.describe import profile_file
@@ -653,6 +653,42 @@ def test_a_process_waits_for_the_next_run_and_ends_with_the_app(folder: Path) ->
     jobs.close()
     assert following.poll() is not None
     assert jobs._ready is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are stopped by signals")
+@pytest.mark.parametrize("is_trying", [False, True], ids=["a process that waits", "a process that tries recodings"])
+def test_private_copies_of_an_idle_process_go_with_it(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, is_trying: bool
+) -> None:
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    script = (
+        "import sys\n"
+        "from rarecell.machine.disk import private_folder\n"
+        "class Owner: pass\n"
+        "owner = Owner()\n"
+        "(private_folder(owner) / 'records.parquet').write_text('secret')\n"
+        "for line in sys.stdin: print('{}', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    monkeypatch.setattr(
+        "rarecell.app.jobs._new_worker",
+        lambda *_: subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True),
+    )
+    jobs = Jobs(tmp_path)
+    jobs.keep_ready()
+    trials = TrialProcess(jobs, tmp_path)
+    if is_trying:
+        with pytest.raises(BadInput):
+            trials.of("", "", {})
+    until = time.monotonic() + 60
+    while not list(temporary.glob("*/records.parquet")) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert list(temporary.glob("*/records.parquet"))
+    trials.close()
+    jobs.close()
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.slow

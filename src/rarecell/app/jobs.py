@@ -14,7 +14,6 @@ import json
 import queue
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -289,17 +288,23 @@ class Jobs:
             self._keeps_ready = False
             waiting, self._ready = self._ready, None
         if waiting is not None:
-            waiting.kill()
-            waiting.wait()
+            _kill(waiting)
             _close_pipes(waiting)
         if self.running is not None:
             self.cancel(self.running)
 
 
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill a process, and remove the private copies of records that it could not remove itself."""
+    process.kill()
+    process.wait()
+    remove_stale_folders()
+
+
 def _is_whole_after_kill(job: Job) -> bool:
     """Remove what a killed run left, or finish moving its files if they were complete; whether there is a result."""
     sweep(job.out)
-    remove_stale_folders(Path(tempfile.gettempdir()))
+    remove_stale_folders()
     return is_run(job.out)
 
 
@@ -402,8 +407,7 @@ class TrialProcess:
     def _end(self) -> None:
         process, self._process, self._about = self._process, None, None
         if process is not None:
-            process.kill()
-            process.wait()
+            _kill(process)
 
 
 # How can a page wait for a disk that never answers without blocking the others?

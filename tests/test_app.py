@@ -252,7 +252,7 @@ def test_what_was_chosen_is_still_there_after_a_mistake(folder: Path) -> None:
 def test_ways_to_choose_records() -> None:
     config = RunConfig(input="x.csv", keys=("a", "b"), population=10)
     assert protect_config({"way": ["risk_above"], "risk_above": ["0.25"]}, config).protect.risk_above == 0.25  # type: ignore[union-attr]
-    top = protect_config({"way": ["top"], "top": ["5"], "never_swap": ["a"], "keep": ["a,b; b ,c;"]}, config).protect
+    top = protect_config({"way": ["top"], "top": ["5"], "never_swap": ["a"], "keep": ["a,b; b ,c"]}, config).protect
     assert top is not None
     assert (top.top, top.never_swap, top.keep) == (5, ("a",), (("a", "b"), ("b", "c")))
     for wrong in (
@@ -262,6 +262,7 @@ def test_ways_to_choose_records() -> None:
         {"way": ["risk_above"], "risk_above": ["1.5"]},
         {"way": ["risk_above"], "risk_above": [""]},
         {"way": ["top"], "top": ["1"], "never_swap": ["z"]},
+        {"way": ["top"], "top": ["1"], "keep": ["a,b;;a"]},
     ):
         with pytest.raises(BadInput):
             protect_config(wrong, config)
@@ -291,6 +292,15 @@ def test_runs_are_listed_and_opened(folder: Path) -> None:
     assert "What protection changed" in second
     assert "Protect the risky records" not in second
     assert browser.get("/run?name=broken").status_code == 400
+
+
+def test_a_run_begins_with_its_verdict_and_leads_back_to_its_keys(folder: Path) -> None:
+    for name, summary in (("one", census_summary()), ("two", protected_summary())):
+        write_run(folder / name, summary, run_toml=RUN_TOML)
+        page = Browser(folder).get(f"/run?name={name}").text
+        places = [page.index(text) for text in ('id="verdict"', 'id="next-step"', 'class="actions"', 'id="glossary"')]
+        assert places == sorted(places)
+        assert f'/keys?from={name}">Keys</a>' in page
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ import pandas as pd
 import pytest
 
 import rarecell as rc
-from rarecell.app.forms import assess_config, form_of, protect_config, scenarios_of, stratum_sizes
+from rarecell.app.forms import assess_config, form_of, protect_config, protect_form, scenarios_of, stratum_sizes
 from rarecell.data.describe import Reading, profile_file
 from rarecell.errors import BadInput
 from rarecell.outcome.profile import Profile
-from rarecell.run.config import RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from tests.app_client import Browser
 
 ROWS = [f"{name};{age};{wage};{area}" for name, age, wage, area in zip(
@@ -168,8 +170,10 @@ def test_a_configuration_comes_back_as_the_form_it_was(house: Path) -> None:
     ("fields", "said"),
     [
         ({"way": ["swap_rate"], "swap_rate": ["7"]}, "it must be between 0 and 1"),
-        ({"way": ["max_record_risk"], "max_record_risk": ["2"]}, "it must be between 0 and 1"),
-        ({"way": ["max_record_risk"], "max_record_risk": [""]}, "highest risk"),
+        ({"way": ["target"], "max_record_risk": ["2"]}, "it must be between 0 and 1"),
+        ({"way": ["target"], "max_record_risk": ["few"]}, "highest risk"),
+        ({"way": ["target"], "max_record_risk": [""], "max_correct_links": [" "]}, "No limit is written"),
+        ({"way": ["target"], "max_correct_links": ["5"], "suppress_rest": ["1"]}, "highest risk, which is empty"),
     ],
 )
 def test_ways_to_protect_that_cannot_be_meant(fields: dict[str, list[str]], said: str) -> None:
@@ -183,9 +187,60 @@ def test_swaps_between_areas_and_blanked_values_can_be_chosen() -> None:
     swaps = protect_config({"way": ["swap_rate"], "swap_rate": ["0,05"], "similar": ["size,sex; size"]}, config).protect
     assert swaps is not None
     assert (swaps.swap_rate, swaps.similar) == (0.05, (("size", "sex"), ("size",)))
-    blanked = protect_config({"way": ["max_record_risk"], "max_record_risk": ["0.1"], "suppress_rest": ["1"]}, config).protect
+    blanked = protect_config({"way": ["target"], "max_record_risk": ["0.1"], "suppress_rest": ["1"]}, config).protect
     assert blanked is not None
     assert (blanked.max_record_risk, blanked.suppress_rest) == (0.1, True)
+
+
+def test_limits_on_records_and_links_are_kept_together() -> None:
+    config = RunConfig(input="x", keys=("a", "b"), population=10)
+    fields = {"way": ["target"], "max_record_risk": ["0,1"], "max_correct_links": ["5"], "max_population_uniques": [""]}
+    assert protect_config(fields, config).protect == ProtectConfig(max_record_risk=0.1, max_correct_links=5.0)
+
+
+def test_a_protection_that_starts_from_another_keeps_what_the_page_does_not_show() -> None:
+    earlier = ProtectConfig(
+        max_correct_links=5.0,
+        against="participant",
+        keep=(("a", "b, c"),),
+        never_swap=("a",),
+        within=("area",),
+        decoys=0.5,
+        swap_seed=3,
+        households=True,
+        treat={"income": "top 99 %"},
+        also_known=("race", "d, e"),
+    )
+    config = RunConfig(input="x", keys=("a", "b, c"), population=10, protect=earlier)
+    shown = protect_form(earlier)
+    assert protect_config(shown, config).protect == earlier
+    threshold = protect_config({**shown, "way": ["risk_above"], "risk_above": ["0.3"]}, config).protect
+    assert threshold == replace(earlier, max_correct_links=None, against=None, risk_above=0.3)
+    named = replace(config, protect=ProtectConfig(records=(1, 2), suppress_rest=True, blank=("a",)))
+    assert protect_config({"way": ["top"], "top": ["3"]}, named).protect == ProtectConfig(top=3)
+
+
+def test_the_page_of_protection_begins_with_the_limits_of_the_profile_or_the_earlier_choice(house: Path) -> None:
+    from tests.app_client import write_run
+    from tests.summaries import census_summary, protected_summary
+
+    words = 'input = "new.csv"\nkeys = ["age", "area"]\npopulation = 1000\n'
+    write_run(house / "one", census_summary(), run_toml=words)
+    write_run(house / "two", protected_summary(), run_toml=f"{words}[protect]\ntop = 7\nunlink = true\n")
+    browser = Browser(house)
+    first = html.unescape(browser.get("/protect?name=one").text)
+    assert 'value="target" checked' in first
+    assert 'name="max_record_risk" inputmode="decimal" value="0.2"' in first
+    assert "The profile 'scientific' allows a risk of 0.2 and 98 correct links." in first
+    assert 'name="max_correct_links" inputmode="decimal" value="98"' in first
+    planned = html.unescape(browser.get("/plan?name=one").text)
+    assert 'value="98"' in planned
+    assert 'name="max_record_risk" inputmode="decimal" value="0.2"' in planned
+    assert 'name="max_record_risk" inputmode="decimal" value=""' in browser.get("/plan?name=one&max_correct_links=5").text
+    again = browser.get("/protect?name=two").text
+    assert 'value="top" checked' in again
+    assert 'name="top" inputmode="numeric" value="7"' in again
+    assert 'value="k" checked' in browser.get("/protect?name=two&way=k&k=3").text
 
 
 # ---------------------------------------------------------------------- choices that come back

@@ -149,7 +149,7 @@ def test_too_many_links_are_planned_for_then_swapped_towards_then_recoded() -> N
     assert first.command.endswith("--max-correct-links 2")
     assert (first.page, first.choices) == ("plan", {"max_correct_links": "2"})
     assert "--max-correct-links 2 " in second.command
-    assert second.choices == {"way": "max_correct_links", "max_correct_links": "2"}
+    assert second.choices == {"way": "target", "max_correct_links": "2"}
     swapped["swap"]["target"] = {"met": False, "sentence": "Not reached.", "max_correct_links": 2.0}
     assert "--max-correct-links" not in advice(swapped).command
 

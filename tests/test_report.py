@@ -21,7 +21,16 @@ import jinja2
 import pytest
 
 from rarecell.errors import BadInput
-from rarecell.outcome.summary import CellCounts, KeyCostSummary, MissingSummary, ModelSummary, RiskSummary, RunSummary, Structure
+from rarecell.outcome.summary import (
+    CellCounts,
+    FamilySummary,
+    KeyCostSummary,
+    MissingSummary,
+    ModelSummary,
+    RiskSummary,
+    RunSummary,
+    Structure,
+)
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import number, percent
@@ -428,6 +437,26 @@ def test_the_next_step_names_the_recode_that_helps_most() -> None:
     assert found is not None
     assert found.text == "Or leave a out. Then 20 records could be recognised instead of 100"
     assert best_recode(replace(without, key_costs=(useless,))) is None
+
+
+def test_what_a_recoding_does_is_not_compared_with_recognised_families() -> None:
+    """The first sentence of such a run counts persons who are recognised with their family, of whom coarser keys say nothing."""
+    census = typed(census_summary())
+    families = FamilySummary(
+        households=4000,
+        sample_uniques=2500,
+        expected_population_uniques=1900.0,
+        expected_correct_matches=2000.0,
+        expected_persons=5900.0,
+        interval=(1800.0, 2000.0),
+        above_threshold=2400,
+        records_above_threshold=6500,
+        expected_records=6000.0,
+        places=9,
+    )
+    step = best_recode(replace(census.risk, families=families))
+    assert step is not None
+    assert step.text == "Or release age in 10 groups. Then 46 records instead of 202 could be recognised without their family"
 
 
 @pytest.mark.parametrize(

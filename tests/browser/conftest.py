@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -83,3 +84,21 @@ def overflow(page: Any) -> int:
     """How many pixels the page is wider than the window, with its style sheets."""
     page.wait_for_load_state("load")
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def sheets(pdf: bytes) -> int:
+    """How many pages a document has."""
+    return len(re.findall(rb"/Type\s*/Page[^s]", pdf))
+
+
+A4_PIXELS = (680, 1016)
+"""What is left of a page of A4 between the margins of the report, in pixels of a printed page."""
+
+
+def printed_share(page: Any) -> float:
+    """How much of its sheet the first page of a report takes when it is printed on A4."""
+    page.set_viewport_size(dict(zip(("width", "height"), A4_PIXELS, strict=True)))
+    page.emulate_media(media="print")
+    end = float(page.evaluate("document.querySelector('.sheet').getBoundingClientRect().bottom"))
+    page.emulate_media(media="screen")
+    return end / A4_PIXELS[1]

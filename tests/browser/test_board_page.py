@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.conftest import accessibility_faults, overflow
+from tests.browser.conftest import accessibility_faults, overflow, sheets
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -30,10 +29,6 @@ def folder(tmp_path: Path) -> Path:
         lines.append(f"{k + 1};{rng.integers(1, 3)};{rng.integers(18, 90)};{state};{town};{weight};{amount}")
     (tmp_path / "mikro.csv").write_text("\n".join(lines) + "\n", encoding="latin-1")
     return tmp_path
-
-
-def sheets(pdf: bytes) -> int:
-    return len(re.findall(rb"/Type\s*/Page[^s]", pdf))
 
 
 @pytest.mark.parametrize("width", ["desktop", "phone"])

@@ -14,7 +14,7 @@ import pandas as pd
 import pyreadstat
 import pytest
 
-from tests.browser.conftest import WIDTHS, accessibility_faults, overflow
+from tests.browser.conftest import WIDTHS, accessibility_faults, overflow, sheets
 from tests.office_files import FILES, OfficeFile
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -31,10 +31,6 @@ HANDED_OVER = {"codebook.csv", "codebook.xml", "about.html", "report.html"}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path
-
-
-def sheets(pdf: bytes) -> int:
-    return len(re.findall(rb"/Type\s*/Page[^s]", pdf))
 
 
 def check(page: Any, name: str, screenshot: Callable[..., Path]) -> None:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.data.names import joined_names, names_in, sets_in
+from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.options import Count, Number, Option, ValueKind, named_as, options_of
+from rarecell.run.options import Count, Number, Option, ValueKind, named_as, option_of, options_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -193,42 +193,62 @@ def _listed(text: str) -> list[str]:
 
 # ---------------------------------------------------------------------- protection
 
+TARGET = "target"
+"""The way to choose records by limits that are to be kept, all at once."""
+
+LIMITS = {
+    "max_correct_links": "The number of correct links",
+    "max_record_risk": "The highest risk",
+    "max_population_uniques": "The number of population uniques",
+}
+"""Limits of a target, and what each number is called."""
+
 _WAYS = {
     "risk_above": "The threshold",
     "top": "The number of records",
-    "max_correct_links": "The number of correct links",
-    "max_population_uniques": "The target",
-    "max_record_risk": "The highest risk",
     "k": "The least number of records with the same key values",
     "swap_rate": "The share of records that change places",
 }
-"""Ways to choose records, and what each number is called."""
+"""Other ways to choose records, and what each number is called."""
+
+_NO_CHOICE: Json = {
+    **dict.fromkeys((*LIMITS, *_WAYS, "records", "cell_probability_below")),
+    "formal": {},
+    "similar": (),
+}
+"""A protection that says nothing yet about which records, neither here nor in the terminal."""
 
 
 def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
-    """The configuration of a finished run plus what the Protect page adds."""
+    """The configuration of a finished run plus what the Protect page adds.
+
+    If the run was a protection, choices of it that the page does not show stay as they were.
+    """
     way = first(fields, "way") or "risk_above"
-    if way not in _WAYS:
-        raise BadInput(f"There is no way to choose records called '{way}'.")
-    kind = next(option.kind for option in options_of(ProtectConfig) if option.name == way)
-    chosen: Json = {way: _number(first(fields, way), _WAYS[way], kind)}
-    kind.judge(chosen[way], _WAYS[way])
+    chosen = _chosen_records(fields, way)
     if way == "swap_rate" and first(fields, "similar"):
-        chosen["similar"] = sets_in(first(fields, "similar"))
+        chosen["similar"] = sets_in(first(fields, "similar"), "The columns on which partners agree")
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
     unknown = [name for name in fields.get("leave_out", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
-    protect = ProtectConfig(
-        **chosen,
+    earlier = config.protect or ProtectConfig()
+    suppress_rest = way == TARGET and bool(first(fields, "suppress_rest"))
+    if suppress_rest and "max_record_risk" not in chosen:
+        raise BadInput("Values are blanked in records above the highest risk, which is empty. Write it, or untick the blanks.")
+    protect = replace(
+        earlier,
+        **{**_NO_CHOICE, **chosen},
+        against=earlier.against if way == TARGET else None,
+        blank=earlier.blank if suppress_rest or way == "k" else (),
         leave_out=tuple(fields.get("leave_out", ())),
         unlink=bool(first(fields, "unlink")),
-        keep=sets_in(first(fields, "keep")),
+        keep=sets_in(first(fields, "keep"), "The tables to keep"),
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
-        suppress_rest=bool(first(fields, "suppress_rest")) and way == "max_record_risk",
+        suppress_rest=suppress_rest,
         treat=_treatments(first(fields, "treat")),
         carry=names_in(first(fields, "carry")),
         spare=names_in(first(fields, "spare")),
@@ -238,6 +258,33 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     return replace(config, protect=protect)
 
 
+def _chosen_records(fields: Fields, way: str) -> Json:
+    """Which records are to be protected: one number, or the limits of a target."""
+    if way != TARGET and way not in _WAYS:
+        raise BadInput(f"There is no way to choose records called '{way}'.")
+    given = {name: what for name, what in LIMITS.items() if first(fields, name)} if way == TARGET else {way: _WAYS[way]}
+    if not given:
+        raise BadInput("No limit is written. Write at least one of those that are to be kept.")
+    chosen: Json = {}
+    for name, what in given.items():
+        kind = option_of(ProtectConfig, name).kind
+        chosen[name] = _number(first(fields, name), what, kind)
+        kind.judge(chosen[name], what)
+    return chosen
+
+
+def protect_form(protect: ProtectConfig) -> dict[str, list[str]]:
+    """What an earlier protection chose, as the fields of the Protect page."""
+    way = TARGET if protect.has_target else next((way for way in _WAYS if getattr(protect, way) is not None), "")
+    values: Json = {name: getattr(protect, name) for name in (*LIMITS, *_WAYS)}
+    fields = {name: [f"{value:g}"] for name, value in values.items() if value is not None} | ({"way": [way]} if way else {})
+    fields |= {name: ["1"] for name in ("households", "unlink", "suppress_rest") if getattr(protect, name)}
+    fields |= {name: list(getattr(protect, name)) for name in ("never_swap", "leave_out")}
+    fields |= {name: [joined_sets(getattr(protect, name))] for name in ("keep", "similar")}
+    fields |= {name: [joined_names(getattr(protect, name))] for name in BESIDE_KEYS}
+    return {**fields, "treat": ["\n".join(f"{column}={how}" for column, how in protect.treat.items())]}
+
+
 BESIDE_KEYS = ("carry", "spare", "also_known", "accept_leak")
 """Options that name columns beside the keys."""
 
@@ -245,8 +292,7 @@ BESIDE_KEYS = ("carry", "spare", "also_known", "accept_leak")
 def _treatments(text: str) -> dict[str, str]:
     """Treatments of columns, one on each line: ``income=top 99 %``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    kind = next(option.kind for option in options_of(ProtectConfig) if option.name == "treat")
-    return dict(kind.read(lines, "A treatment")) if lines else {}
+    return dict(option_of(ProtectConfig, "treat").kind.read(lines, "A treatment")) if lines else {}
 
 
 def _number(text: str, what: str, kind: ValueKind) -> float:
@@ -354,7 +400,7 @@ _NAMES = {
     "top": "“the riskiest records, this many”",
     "max_correct_links": "“Correct links to expect, at most”",
     "max_population_uniques": "“Expected population uniques, at most”",
-    "max_record_risk": "“Highest risk”",
+    "max_record_risk": "“Highest risk of a record”",
     "suppress_rest": "“blank as few values as possible”",
     "k": "“Records that share every released combination, at least”",
     "also_known": "“Columns that an intruder may also know”",

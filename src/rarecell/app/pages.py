@@ -19,18 +19,19 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 
 from rarecell.app.folder import ChosenFolder, is_run, stem
-from rarecell.app.forms import BESIDE_KEYS, first, in_app, protect_config
+from rarecell.app.forms import BESIDE_KEYS, LIMITS, TARGET, first, in_app, protect_config, protect_form
 from rarecell.app.jobs import Job, Jobs, in_time_limit
 from rarecell.app.keys_pages import KeysPages
 from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
 from rarecell.app.run_pages import RunPages
-from rarecell.app.runs import DOWNLOADS, HANDED_OVER, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
+from rarecell.app.runs import DOWNLOADS, HANDED_OVER, TABLE_OF_THRESHOLDS, Drafts, FinishedRun, allowed_by_profile
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.app.twin_pages import COMMAND, TwinPages
 from rarecell.datasets import census_sample_path
 from rarecell.engine.places import FORMATS
 from rarecell.errors import BadInput, OutputExists, RarecellError
+from rarecell.outcome.decision import profile_of, target_of
 from rarecell.report.page import report_environment
 
 if TYPE_CHECKING:
@@ -235,8 +236,8 @@ class Pages:
         run = self.finished(request)
         if request.method == "GET":
             query = request.query_params
-            prefilled = {name: query.getlist(name) for name in query if name not in ("name", "again")}
-            return self._show_protect(run, {**prefilled, **self.drafts.of(query.get("again", ""))})
+            asked = {name: query.getlist(name) for name in query if name not in ("name", "again")}
+            return self._show_protect(run, self.drafts.of(query.get("again", "")) or {**_proposed(run), **asked})
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
@@ -268,9 +269,8 @@ class Pages:
             threshold=first(fields, "risk_above") or f"{threshold:g}",
             way=first(fields, "way") or "risk_above",
             top=first(fields, "top") or "50",
-            target=first(fields, "max_population_uniques"),
-            max_correct_links=first(fields, "max_correct_links"),
-            max_record_risk=first(fields, "max_record_risk"),
+            allowed=allowed_by_profile(run),
+            **{name: first(fields, name) for name in LIMITS},
             suppress_rest=first(fields, "suppress_rest"),
             k=first(fields, "k"),
             has_areas=run.config.geography is not None,
@@ -307,6 +307,13 @@ class Pages:
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
             return shown_report(place)
         return FileResponse(place, filename=place.name, media_type="application/octet-stream")
+
+
+def _proposed(run: FinishedRun) -> dict[str, list[str]]:
+    """How the form of the Protect page begins: with the limits of the run's profile, or with what the run itself chose."""
+    limits = {name: [value] for name, value in target_of(run.summary, profile_of(run.summary)).items()}
+    way = {"way": [TARGET]} if limits else {}
+    return {**way, **limits, **(protect_form(run.config.protect) if run.config.protect else {})}
 
 
 @lru_cache(maxsize=1)

@@ -168,6 +168,7 @@ class RecodePages:
             state=state,
             origin=dict(state.origin),
             trial=trial,
+            has_families=config.household is not None and config.households_known == "yes",
             threshold=threshold,
             # Records are counted in steps of 0.01; values in between count as the lower one.
             at=int(100 * threshold + 1e-9),

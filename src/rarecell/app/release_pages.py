@@ -17,8 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rarecell.app.forms import decimal_number, first
-from rarecell.app.runs import FinishedRun
+from rarecell.app.runs import FinishedRun, allowed_by_profile
 from rarecell.errors import BadInput, RarecellError
+from rarecell.outcome.decision import profile_of, target_of
 from rarecell.outcome.planned import PlanSummary, ReleasePoint
 from rarecell.planning.planner import ReleaseTarget
 from rarecell.report.comparison import comparison
@@ -63,8 +64,9 @@ class ReleasePages:
         run = FinishedRun.read(self.pages.folder.resolve(name), name)
         if request.method == "GET":
             query = request.query_params
+            limits = {name: [value] for name, value in target_of(run.summary, profile_of(run.summary)).items()}
             prefilled = {name: query.getlist(name) for name in _TARGETS if name in query}
-            return self._show_plan(run, {**prefilled, **self.pages.drafts.of(query.get("again", ""))})
+            return self._show_plan(run, self.pages.drafts.of(query.get("again", "")) or prefilled or limits)
         try:
             config = self.pages.folder.checked(run.config)
             target = _target(fields)
@@ -80,13 +82,13 @@ class ReleasePages:
         return self.pages.go(f"/job/{job.number}")
 
     def _show_plan(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
-        after = run.summary.risk.expected_correct_matches
         return self.pages.render(
             "plan.html",
             status=400 if problem else 200,
             step="protect",
             run=run,
-            links=first(fields, "max_correct_links") or f"{round(after / 4)}",
+            allowed=allowed_by_profile(run),
+            links=first(fields, "max_correct_links"),
             risk=first(fields, "max_record_risk"),
             problem=problem,
         )

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from rarecell.engine.places import regular_file
 from rarecell.errors import BadInput
 from rarecell.machine.memory import gigabytes
+from rarecell.outcome.decision import profile_of, target_of
+from rarecell.outcome.words import listed
 from rarecell.report.table import Table
 from rarecell.report.tables import timings_table
 from rarecell.run.saved import SavedRun
@@ -115,6 +117,15 @@ class FinishedRun(SavedRun):
             return list(_threshold_costs(str(path), path.stat().st_mtime_ns))
         except (OSError, ValueError, KeyError, BadInput):
             return []
+
+
+def allowed_by_profile(run: FinishedRun) -> str:
+    """What the profile of a run allows, as far as swaps can be made towards it; empty if it says nothing of that."""
+    profile = profile_of(run.summary)
+    limits = target_of(run.summary, profile)
+    words = {"max_record_risk": "a risk of {}", "max_correct_links": "{} correct links"}
+    named = [sentence.format(limits[name]) for name, sentence in words.items() if name in limits]
+    return f"The profile '{profile.name}' allows {listed(named)}." if named else ""
 
 
 @lru_cache(maxsize=16)

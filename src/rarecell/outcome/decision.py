@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROFILES, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import AttributeSummary
-from rarecell.outcome.summary import CoarsenedKey, RunSummary
+from rarecell.outcome.summary import CoarsenedKey, RiskSummary, RunSummary
 from rarecell.outcome.words import counted, listed, number, people, percent, verb
 
 
@@ -461,7 +461,7 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
             protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-again"),
             "protect",
             "Protect again, and blank the rest",
-            {"way": "max_record_risk", "max_record_risk": f"{limit:g}", "suppress_rest": "1"},
+            {"way": "target", "max_record_risk": f"{limit:g}", "suppress_rest": "1"},
         )
     return _coarser(summary, folder)
 
@@ -474,8 +474,15 @@ def _both_limits(record_risk: float, links: float, folder: str) -> _Remedy:
         protect_command(folder, f"--max-correct-links {target} --max-record-risk {record_risk:g}", "protected"),
         "protect",
         "Protect the risky records",
-        {"way": "max_correct_links", "max_correct_links": target},
+        {"way": "target", "max_correct_links": target, "max_record_risk": f"{record_risk:g}"},
     )
+
+
+def target_of(summary: RunSummary, profile: Profile) -> dict[str, str]:
+    """The limits of a profile that swaps can be made towards, by option."""
+    links = _allowed_links(summary, profile)
+    limits = {} if links is None else {"max_correct_links": _target(links[0])}
+    return limits if profile.max_record_risk is None else {**limits, "max_record_risk": f"{profile.max_record_risk:g}"}
 
 
 def _target(limit: float) -> str:
@@ -503,7 +510,7 @@ def _fewer_links(summary: RunSummary, limit: float, folder: str, *, record_risk:
             protect_command(folder, f"--max-correct-links {target}", "protected-again"),
             "protect",
             "Protect again, towards this target",
-            {"way": "max_correct_links", "max_correct_links": target},
+            {"way": "target", "max_correct_links": target},
         )
     return _coarser(summary, folder)
 
@@ -531,8 +538,8 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
     step = best_coarsening(summary)
     if step is not None:
         key, coarser = step
-        then, before = people(coarser.expected_population_uniques), people(now)
-        gain = "" if then == before else f". Then {then} records could be recognised instead of {before}"
+        left = coarser.expected_population_uniques
+        gain = "" if people(left) == people(now) else f". {then_recognised(left, summary.risk)}"
         return _Remedy(
             f"Release {key} in {counted(coarser.levels, 'group')}{gain}",
             protect_command(folder, f"--recode {shlex.quote(coarser.recode)}", "protected-coarser"),
@@ -544,7 +551,8 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
         return _Remedy("Release the file under stricter conditions, such as those of the profile safe-centre")
     costs = [(cost.without, cost.key) for cost in summary.risk.key_costs if cost.without is not None]
     uniques, key = min(costs) if costs else (None, summary.keys[0].name)
-    then = "" if uniques is None else f". Then {people(uniques)} records could be recognised"
+    alone = "" if summary.risk.known_families is None else " without their family"
+    then = "" if uniques is None else f". Then {people(uniques)} records could be recognised{alone}"
     names = (*summary.left_out, key)
     return _Remedy(
         f"Leave {key} out of the file{then}. Or release it under stricter conditions, such as those of the profile safe-centre",
@@ -553,6 +561,17 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
         f"Leave out {key}",
         {"leave_out": key},
     )
+
+
+def then_recognised(uniques: float, risk: RiskSummary) -> str:
+    """How many records could be recognised after a change of the keys, beside how many can be now.
+
+    Where families are known, these are the records that somebody recognises without them: what a change does to families takes a run.
+    """
+    then, now = people(uniques), people(risk.expected_population_uniques)
+    if risk.known_families is not None:
+        return f"Then {then} records instead of {now} could be recognised without their family"
+    return f"Then {then} records could be recognised instead of {now}"
 
 
 ROUNDING = 1e-9
@@ -617,9 +636,13 @@ def _config(folder: str) -> str:
 def decision_of(summary: RunSummary, *, folder: str = ".") -> ProfileVerdict:
     """The decision on a run by the profile that it was judged by, or else by the default, with commands for its folder."""
     stored = None if summary.release is None else summary.release.profile
-    if stored is None:
-        return decided(summary, PROFILES[DEFAULT], folder=folder, is_default=True)
-    return decided(summary, stored.limits, folder=folder, is_default=stored.is_default)
+    return decided(summary, profile_of(summary), folder=folder, is_default=stored is None or stored.is_default)
+
+
+def profile_of(summary: RunSummary) -> Profile:
+    """The profile that a run was judged by, or else the default."""
+    stored = None if summary.release is None else summary.release.profile
+    return PROFILES[DEFAULT] if stored is None else stored.limits
 
 
 def with_decision(summary: RunSummary, profile: Profile, *, is_default: bool) -> RunSummary:

@@ -1,6 +1,6 @@
 """What does a board read before it signs?
 
-One page that report, terminal, app and notebook show alike: the verdict and the profile behind it, three numbers in every state
+One page that report, terminal, app and notebook show alike: the verdict and the profile behind it, a few numbers in every state
 of the file (as it came, recoded, released), what was done, what it cost, and what remains. Everything else stands behind it.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rarecell.data.treatment_text import DROP
 from rarecell.outcome.decision import decision_of
-from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, ProfileVerdict, Reason
+from rarecell.outcome.profile import DO_NOT_RELEASE, LIGHTS, LOOK, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import KnownBeyond, RiskNumbers, SwapSummary
 from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
@@ -129,10 +129,10 @@ def limits_in_words(profile: Profile, *, has_households: bool = True) -> Iterato
     if profile.max_change is not None:
         yield f"a change of at most {percent(profile.max_change)} in a named statistic"
     if profile.worst_light != "red":
-        yield f"no light worse than {profile.worst_light}"
+        yield f"a reliability of {' or '.join(LIGHTS[: LIGHTS.index(profile.worst_light) + 1])}"
 
 
-# ---------------------------------------------------------------------- three numbers, in every state
+# ---------------------------------------------------------------------- a few numbers, in every state
 
 
 def states(summary: RunSummary) -> dict[str, RiskNumbers]:
@@ -228,7 +228,7 @@ def states_table(summary: RunSummary) -> Table:
         if any(value is not None for value in values):
             columns.append(Column(heading, persons))
             rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
-    caption = "The file in three numbers" if len(by_state) == 1 else "The file, before and after"
+    caption = "The file in numbers" if len(by_state) == 1 else "The file, before and after"
     return Table("states", caption, tuple(columns), tuple(tuple(row) for row in rows))
 
 

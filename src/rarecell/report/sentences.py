@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
-from rarecell.outcome.decision import assess_command, decision_of, protect_command
+from rarecell.outcome.decision import assess_command, decision_of, protect_command, then_recognised
 from rarecell.outcome.summary import RiskSummary, RunSummary
-from rarecell.outcome.words import FEWEST_PEOPLE, about, counted, first_of, listed, number, people, verb
+from rarecell.outcome.words import FEWEST_PEOPLE, about, counted, first_of, listed, number, verb
 
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
@@ -118,20 +118,15 @@ def best_recode(risk: RiskSummary, folder: str = ".") -> NextStep | None:
         uniques, key, levels, step = min(choices, key=lambda choice: choice[0])
         if uniques < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            sentence = f"Or release {key} in {counted(levels, 'group')}{how}. {_then(uniques, now)}"
+            sentence = f"Or release {key} in {counted(levels, 'group')}{how}. {then_recognised(uniques, risk)}"
             command = assess_command(folder, f"--recode {shlex.quote(step.recode)}", "run-coarser") if step.recode else ""
             return NextStep(sentence, command, "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:
         uniques, key = min(without)
         if uniques < 0.8 * now:
-            return NextStep(f"Or leave {key} out. {_then(uniques, now)}", page="recode", button="Try coarser keys")
+            return NextStep(f"Or leave {key} out. {then_recognised(uniques, risk)}", page="recode", button="Try coarser keys")
     return None
-
-
-def _then(uniques: float, now: float) -> str:
-    """How many records could be recognised after a change, beside how many can be now."""
-    return f"Then {people(uniques)} records could be recognised instead of {people(now)}"
 
 
 def model_sentences(summary: RunSummary, *, is_drawn: bool = True) -> list[str]:

@@ -465,9 +465,10 @@ def _before_after(summary: RunSummary) -> Table | None:
         return None
     before, after = summary.swap.risk_before, summary.swap.risk_after
     rows = tuple((name, of(before), of(after)) for name, of in MEASURES if of(before) is not None)
-    return Table(
-        "before-after", "Risk before and after swapping", (text_column("Measure"), Column("Before"), Column("After")), rows
-    )
+    caption = "Risk before and after swapping"
+    if summary.risk.known_families is not None:
+        caption += ", of each person without the family"
+    return Table("before-after", caption, (text_column("Measure"), Column("Before"), Column("After")), rows)
 
 
 def _intruders(summary: RunSummary) -> Table | None:

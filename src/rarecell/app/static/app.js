@@ -71,14 +71,9 @@
       cost.left.toLocaleString("en", { maximumFractionDigits: cost.left < 10 ? 1 : 0 });
     told.querySelector("[data-stuck]").textContent = whole.format(cost.stuck);
   }
-  function chosen() {
-    const radio = document.querySelector('input[name="way"][value="risk_above"]');
-    if (radio) radio.checked = true;
-  }
   range.addEventListener("input", () => {
     field.value = String(Number(range.value) / 100);
     show(Number(range.value));
-    chosen();
   });
   field.addEventListener("input", () => {
     const threshold = Number(field.value);
@@ -86,19 +81,21 @@
       range.value = String(Math.round(threshold * 100));
       show(Math.round(threshold * 100));
     }
-    chosen();
   });
   range.hidden = false;
   told.hidden = false;
   box.querySelector("[data-costs-table]").open = false;
   range.value = String(Math.round(Number(field.value) * 100));
   show(Number(range.value));
-  for (const [id, way] of [["top", "top"], ["target", "max_population_uniques"], ["max-correct-links", "max_correct_links"], ["max-record-risk", "max_record_risk"]]) {
-    const input = document.getElementById(id);
-    const radio = document.querySelector(`input[name="way"][value="${way}"]`);
-    if (input && radio) input.addEventListener("input", () => { radio.checked = true; });
-  }
 })();
+
+// Whoever fills in a field of a way chooses that way.
+for (const way of document.querySelectorAll(".ways .way")) {
+  const radio = way.querySelector('input[name="way"]');
+  for (const field of way.querySelectorAll(".inner input")) {
+    field.addEventListener("input", () => { radio.checked = true; });
+  }
+}
 
 (function countAtThreshold() {
   const form = document.querySelector("[data-at-least]");

@@ -16,6 +16,7 @@ protection lay in the interval of the estimate.
     python benchmarks/attack.py --cases                the strongest claim against the strongest truth, twenty samples of four populations
     python benchmarks/attack.py --cases adult 0.05     the same for samples of one population
     python benchmarks/attack.py --frontier adult 0.1   what the shadow intruder finds against values changed
+    python benchmarks/attack.py --stayed               links and population uniques of those whose risk is below the threshold
 
 Plans are those of ``protect`` by default: rings, and a price on cells without people where too many links would be sure. ``--claims``
 prints what each intruder is claimed to find, what the register says, whether the interval holds it, and the links to moved records by
@@ -39,10 +40,11 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.populations import FERTILITY_KEYS, MILITARY_KEYS, population_of
+from benchmarks.populations import FERTILITY_KEYS, KEY_SETS, MILITARY_KEYS, available_sets, population_of
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import exact_links, moved_links
 from rarecell.intruder.register import Register
 from rarecell.intruder.shadow import Case, Moves, shadow_links
@@ -438,7 +440,51 @@ def frontier(name: str, everybody: Everybody, fraction: float, seed: int) -> Non
         )
 
 
+STAYED = (0.005, 0.01, 0.02, 0.035, 0.1)
+"""Fractions of the samples whose records below the threshold are counted."""
+
+LARGEST_SAMPLE = 30_000
+
+
+def stayed(name: str, fraction: float, seed: int) -> tuple[Links, Links] | None:
+    """What is claimed and true of records below the threshold, once all others are moved to where many are; None for odd sizes."""
+    source, keys = KEY_SETS[name]
+    everybody = rc.Microdata(population_of(source).select(keys), keys=keys).table(records=True)
+    codes = everybody.cells[everybody.cell_of_record]
+    n_records = round(fraction * len(codes))
+    if not 400 <= n_records <= LARGEST_SAMPLE:
+        return None
+    rows = np.sort(np.random.default_rng(seed).choice(len(codes), n_records, replace=False))
+    table = with_resolutions(rc.ContingencyTable.from_codes(codes[rows], everybody.categories), "multi")
+    model = rc.fit_backoff(table)
+    risk = rc.record_risk(table, model, population=len(codes))
+    released = codes[rows]
+    released[risk.per_record()["unique_probability"] >= THRESHOLD] = table.cells[table.counts.argmax()]
+    release = Release.of_codes(codes[rows], released, table.categories)
+    return exact_links(release, Register.modelled(risk, model)), exact_links(release, Register.counted(everybody))
+
+
+def all_stayed() -> None:
+    """Print sums over sets of keys, by fraction, and how often the intervals held the truth."""
+    print(f"records below {THRESHOLD}: {'uniques':>22} {'ratio':>6} {'links':>18} {'ratio':>6}  held, of samples; truth above")
+    for fraction in STAYED:
+        each = [pair for name in available_sets() for seed in SEEDS if (pair := stayed(name, fraction, seed))]
+        claimed, true = (
+            np.array([[links.certain.sum(), links.total] for links in side]).sum(axis=0) for side in zip(*each, strict=True)
+        )
+        above = sum(truth.total > claim.interval[1] for claim, truth in each)
+        below = sum(truth.total < claim.interval[0] for claim, truth in each)
+        print(
+            f"{fraction:>19.3f} {claimed[0]:>10,.1f} {true[0]:>11,.0f} {claimed[0] / true[0]:>6.3f} {claimed[1]:>9,.1f} {true[1]:>8,.1f} "
+            f"{claimed[1] / true[1]:>6.3f}  {len(each) - above - below} of {len(each)}; {above}",
+            flush=True,
+        )
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--stayed"]:
+        all_stayed()
+        return
     if len(sys.argv) > 3 and sys.argv[1] == "--claims":
         name, fraction = sys.argv[2], float(sys.argv[3])
         everybody = population(name)

@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell._kernels.neighbours import Patterns
 from rarecell.intruder import links as claims_of_links
 from rarecell.intruder.informed import informed_links
-from rarecell.intruder.links import Links
-from rarecell.intruder.nearest import exact_links, moved_links, nearest_links, relative_error
+from rarecell.intruder.links import Links, ModelError
+from rarecell.intruder.nearest import exact_links, model_error, moved_links, nearest_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Release
+from rarecell.run.models import with_resolutions
 from rarecell.table.distance import Distances, by_rank, yardsticks
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
@@ -327,15 +329,54 @@ def test_intervals_allow_for_what_the_model_is_known_to_get_wrong(monkeypatch: p
     with_errors = widths()
     low, high = informed_links(release, register).interval
     assert low <= informed_links(release, register).total <= high
-    monkeypatch.setattr("rarecell.intruder.nearest.SELECTION", 0.0)
+    monkeypatch.setattr("rarecell.intruder.nearest.SELECTION", ModelError())
     monkeypatch.setattr("rarecell.intruder.informed.OFF_BY", (1.0, 1.0))
     assert all(wide > narrow for wide, narrow in zip(with_errors, widths(), strict=True))
     # A file as it is was not selected from, and a real register is not estimated.
     unchanged = Release.unchanged(attack.table(original))
-    assert relative_error(release, register) == relative_error(unchanged, register)
+    assert model_error(release, register) == model_error(unchanged, register)
     monkeypatch.undo()
-    assert relative_error(release, register) > relative_error(unchanged, register)
-    assert relative_error(release, register_of(attack)) == 0.0
+    assert model_error(release, register).spread > model_error(unchanged, register).spread
+    assert model_error(release, register).understated > model_error(unchanged, register).understated == 0.0
+    assert model_error(release, register_of(attack)) == ModelError()
+    # What the file itself points to is half as large for links as for population uniques.
+    of_file = Register.modelled(risk, model, model_error=0.4)  # type: ignore[arg-type]
+    assert model_error(unchanged, of_file).spread == pytest.approx(0.2)
+
+
+def test_intervals_hold_the_links_of_those_who_stay_because_their_risk_seemed_small() -> None:
+    """Small samples of a known population, in which everybody above the threshold is moved to where many are."""
+    keys = ("relationship", "age", "sex", "citizenship", "education", "employed")
+    everybody = rc.Microdata(datasets.census_population(), keys=keys).table(records=True)
+    codes, real = everybody.cells[everybody.cell_of_record], Register.counted(everybody)
+    n_below, n_above = 0, 0
+    for seed in range(60, 84):
+        rows = np.sort(np.random.default_rng(seed).choice(len(codes), 1_400, replace=False))
+        table = rc.ContingencyTable.from_codes(codes[rows], everybody.categories)
+        model = rc.fit_backoff(with_resolutions(table, "multi"))
+        risk = rc.record_risk(model.table, model, population=len(codes))
+        released = codes[rows]
+        released[risk.per_record()["unique_probability"] >= 0.2] = table.cells[table.counts.argmax()]
+        release = Release.of_codes(codes[rows], released, table.categories)
+        (low, high), true = exact_links(release, Register.modelled(risk, model)).interval, exact_links(release, real).total
+        n_below, n_above = n_below + (true < low), n_above + (true > high)
+    # Each end of an interval of 95 % is passed by one in forty.
+    assert n_below <= 1
+    assert n_above <= 1
+
+
+def test_thousands_of_cells_around_a_claim_are_all_asked() -> None:
+    """Among 8,000 cells some dozen strangers live, of whom one or two are nearer to a record that moved in all its keys."""
+    categories = tuple(rc.Categories(name, tuple(range(20))) for name in "abc")
+    original, released = np.array([[0, 0, 0], [1, 1, 1]], dtype=np.int32), np.array([[5, 5, 5], [1, 1, 1]], dtype=np.int32)
+    model, risk = model_and_risk(Attack(categories, original, released, original), 14)
+    release = Release.of_codes(original, released, categories)
+    links = {
+        most_cells: moved_links(release, Register.modelled(risk, model, **more)).link[0]  # type: ignore[arg-type]
+        for most_cells, more in ((None, {}), (10_000, {"most_cells": 10_000}), (4_000, {"most_cells": 4_000}))
+    }
+    assert links[None] == pytest.approx(links[10_000], rel=1e-6)
+    assert links[4_000] > 2.0 * links[None]
 
 
 def test_recoding_can_bring_a_moved_record_back() -> None:

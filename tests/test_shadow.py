@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell._kernels import shadow as kernels
 from rarecell._kernels.shadow import Choices
+from rarecell.intruder.links import Links
 from rarecell.intruder.register import Register
 from rarecell.intruder.shadow import (
     RIDGE,
@@ -207,6 +209,31 @@ def test_links_expected_without_a_register_hold_those_counted_in_it(runs: list) 
         true, expected = shadow_links(plan.release, real), shadow_links(plan.release, modelled)
         assert expected.interval[0] <= true.total <= expected.interval[1]
         assert expected.total > 0.8 * true.total
+
+
+@dataclass(frozen=True)
+class Planned:
+    plan: rc.SwapPlan
+
+
+def test_sure_links_are_told_by_other_registers_than_those_the_plan_was_chosen_by(
+    runs: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, real, modelled = runs[0]
+    compared_with: list[rc.ContingencyTable] = []
+
+    def listening(release: Release, register: Register, **more: Any) -> Links:
+        compared_with.extend(more.get("held") or ())
+        return shadow_links(release, register, **more)
+
+    monkeypatch.setattr(sure_links, "shadow_links", listening)
+    replanned = sure_links.with_few_sure_links(plan.task, lambda task: Planned(plan), modelled, 1e9)
+    told_by = registers_held(modelled)
+    assert len(compared_with) == len(told_by)
+    assert all(one.n_cells != other.n_cells for one, other in zip(compared_with, told_by, strict=True))
+    assert replanned.shadow.sure == shadow_links(plan.release, modelled).sure
+    # In a register that is held there is nothing to draw.
+    assert real.drawn_otherwise() is real
 
 
 def test_registers_drawn_before_and_links_known_before_change_nothing(runs: list) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.intruder.links import Chances, Links, interval_of
-from rarecell.intruder.nearest import exact_links, moved_chances, relative_error, unmoved_chances
+from rarecell.intruder.nearest import exact_links, model_error, moved_chances, unmoved_chances
 from rarecell.intruder.register import Register, Unseen
 from rarecell.release.release import Claims, Release
 from rarecell.table.categories import NOBODY
@@ -124,7 +124,7 @@ def household_links(rows: HouseholdRows, release: Release, register: Register) -
     if len(drawn):
         rng = np.random.default_rng(0 if register.unseen is None else register.unseen.seed)
         drawn = drawn + rng.poisson(moved.link[alone].sum(), len(drawn))
-    interval = interval_of(float(link.sum()), drawn, len(link), relative_error(seen, register), 1)
+    interval = interval_of(float(link.sum()), drawn, len(link), model_error(seen, register), 1)
     rows_of = np.concatenate([seen.unmoved_rows(), seen.rows[alone]])
     after = Links("household", rows_of, link, certain, np.arange(len(link)) >= len(unmoved.link), interval)
     return HouseholdLinks(before, after, rows.members.size)

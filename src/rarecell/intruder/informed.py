@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
-from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
-from rarecell.intruder.nearest import exact_links, relative_error
+from rarecell.intruder.links import Chances, Links, ModelError, OpenClaims, added, interval_of, unseen_chances
+from rarecell.intruder.nearest import exact_links, model_error
 from rarecell.intruder.register import Ball, Register, distance_of
 from rarecell.machine.threads import on_all_cores
 from rarecell.release.release import Claims, Release
@@ -147,7 +147,7 @@ def informed_links(
         link,
         np.concatenate([unmoved.certain, moved.certain]),
         np.arange(len(link)) >= len(unmoved.link),
-        _interval(unmoved, moved, relative_error(release, register)),
+        _interval(unmoved, moved, model_error(release, register)),
     )
 
 
@@ -160,7 +160,7 @@ def _mean_of(by_register: Sequence[Chances]) -> Chances:
     )
 
 
-def _interval(unmoved: Chances, moved: Chances, error: float) -> tuple[float, float]:
+def _interval(unmoved: Chances, moved: Chances, error: ModelError) -> tuple[float, float]:
     """Interval of all right claims, in which those about moved records may be off as they are known to be."""
     n_claims = len(unmoved.link) + len(moved.link)
     expected = float(unmoved.link.sum()), float(moved.link.sum())

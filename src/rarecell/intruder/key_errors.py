@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from rarecell.choices import EVERY_KEY
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.links import Chances, Links, added, interval_of
-from rarecell.intruder.nearest import chances_in_own_cell, moved_chances, relative_error
+from rarecell.intruder.links import Chances, Links, ModelError, added, interval_of
+from rarecell.intruder.nearest import chances_in_own_cell, model_error, moved_chances
 from rarecell.intruder.register import Cells, Persons, Register, Unseen
 from rarecell.outcome.words import percent
 from rarecell.release.release import Claims, Release
@@ -234,7 +234,7 @@ def links_with_errors(
             for total, chances in zip(nearest, by_distance, strict=True):
                 total.add(group, chances)
     worst = max(range(len(family)), key=lambda place: float(nearest[place].link.sum()))
-    error = relative_error(release, register)
+    error = model_error(release, register)
     return (
         exact.links("exact", rows, is_moved, error, ""),
         nearest[worst].links("nearest", rows, is_moved, error, family[worst].name),
@@ -273,7 +273,7 @@ class _Sum:
         self.certain[rows] += chances.certain.mean() if is_part else chances.certain
         self._drawn[-1] = added(self._drawn[-1], chances.drawn * (len(rows) / len(chances.link)))
 
-    def links(self, name: str, rows: NDArray[np.int64], is_moved: NDArray[np.bool_], error: float, distance: str) -> Links:
+    def links(self, name: str, rows: NDArray[np.int64], is_moved: NDArray[np.bool_], error: ModelError, distance: str) -> Links:
         """The means over the registers."""
         link = self.link / N_REGISTERS
         interval = interval_of(float(link.sum()), np.concatenate(self._drawn), len(rows), error, 2)

@@ -33,7 +33,7 @@ CELLS_AT_ONCE = 150_000
 LISTED_AT_ONCE = 1_000_000
 """Number of cells that are listed at a time."""
 
-LENGTHS = (64, 512)
+LENGTHS = (64, 512, 4_000)
 """Numbers of cells around a claim that are asked one after the other, before all that the model may be asked about."""
 
 NEGLIGIBLE = 1e-4
@@ -241,7 +241,23 @@ def added(first: Floats, second: Floats) -> Floats:
     return first + second
 
 
-def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: float, seed: int) -> tuple[float, float]:
+@dataclass(frozen=True)
+class ModelError:
+    """How far sums of correct links that rest on a model are off, beyond chance.
+
+    Attributes
+    ----------
+    spread : float
+        Relative standard deviation.
+    understated : float
+        Share by which the truth may be higher on top of that, and not lower.
+    """
+
+    spread: float = 0.0
+    understated: float = 0.0
+
+
+def interval_of(total: float, drawn: Floats, n_claims: int, error: ModelError, seed: int) -> tuple[float, float]:
     """95 % interval for the number of right claims: drawn totals scaled to the estimate, plus the error of such models."""
     if not len(drawn):
         return total, total
@@ -249,6 +265,6 @@ def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: floa
         # Nothing was found in any draw. If λ is the expected number, n draws all show none with probability exp(−nλ).
         return 0.0, min(float(n_claims), max(total, 3.0 / len(drawn)))
     rng = np.random.default_rng(seed)
-    spread = drawn * (total / drawn.mean()) * np.exp(relative_error * rng.standard_normal(len(drawn)))
+    spread = drawn * (total / drawn.mean()) * np.exp(error.spread * rng.standard_normal(len(drawn)))
     low, high = np.quantile(spread, [0.025, 0.975])
-    return float(max(0.0, low)), float(min(high, n_claims))
+    return float(max(0.0, low)), float(min(high * (1.0 + error.understated), n_claims))

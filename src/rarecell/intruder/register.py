@@ -41,8 +41,14 @@ from rarecell.table.marginals import LARGEST_KEY
 
 Cells = NDArray[np.int32]
 
-MOST_CELLS = 4_000
+MOST_CELLS = 16_000
 """Largest number of cells around a record that are examined; beyond it only the nearest, which overstates what is found."""
+
+CELLS_TO_PLAN = 4_000
+"""The same for plans, which weigh many releases, and for rows of households, around which there are far more cells in any case."""
+
+_OTHERWISE = 1_000_003
+"""Step from the seed of some draws to that of others."""
 
 _WORTH_A_THREAD = 64
 _NO_MASKS = np.zeros(0, dtype=np.uint64)
@@ -242,6 +248,9 @@ class Unseen:
         Seed of the draws.
     most_cells : int
         Largest number of cells around a record that are asked.
+    model_error : float
+        Relative error of the number of population uniques to which the file itself points
+        (:func:`~rarecell.risk.interval.model_error`); that of links is half as large.
     """
 
     table: ContingencyTable
@@ -251,6 +260,7 @@ class Unseen:
     n_draws: int | None = None
     seed: int = 0
     most_cells: int = MOST_CELLS
+    model_error: float = 0.0
 
     @property
     def members(self) -> tuple[Sequence[CellModel], Floats]:
@@ -331,13 +341,21 @@ class Register:
 
     @classmethod
     def modelled(
-        cls, risk: RecordRisk, model: CellModel, *, n_draws: int | None = None, most_cells: int = MOST_CELLS, seed: int = 0
+        cls,
+        risk: RecordRisk,
+        model: CellModel,
+        *,
+        n_draws: int | None = None,
+        most_cells: int = MOST_CELLS,
+        seed: int = 0,
+        model_error: float = 0.0,
     ) -> Register:
         """What a model of the sample knows about the population."""
         design, table = risk.design, risk.table
         per_probability = design.n_unseen * np.exp(design.log_scale)
         elsewhere = float(np.average(per_probability, weights=table.counts))
-        return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed, most_cells), risk)
+        unseen = Unseen(table, model, per_probability, elsewhere, n_draws, seed, most_cells, model_error)
+        return cls(Persons(table), unseen, risk)
 
     def seen(self, release: Release) -> Release:
         """A release expressed in the levels of the register."""
@@ -354,6 +372,12 @@ class Register:
             cells[:, k] = back[cells[:, k]]
         known = (cells >= 0).all(axis=1)
         return Register.counted(ContingencyTable.from_counts(cells[known], self.known.table.counts[known], table.categories))
+
+    def drawn_otherwise(self) -> Register:
+        """The same people by other draws, for a choice whose outcome is told by these; a real register is counted either way."""
+        if self.unseen is None:
+            return self
+        return replace(self, unseen=replace(self.unseen, seed=self.unseen.seed + _OTHERWISE))
 
     @cached_property
     def is_real(self) -> bool:

@@ -31,7 +31,7 @@ from rarecell._kernels.hashing import HashedCells, fill_slots, free_slots, hash_
 from rarecell._kernels.shadow import Alike, Choices, MoveKind, Places, Suspects
 from rarecell.intruder.informed import differing
 from rarecell.intruder.links import Links, Sure
-from rarecell.intruder.nearest import exact_links, relative_error
+from rarecell.intruder.nearest import exact_links, model_error
 from rarecell.intruder.register import CLASSES, Register
 from rarecell.machine.threads import on_all_cores
 from rarecell.release.release import Claims, Release
@@ -504,7 +504,9 @@ def _interval(by_register: Sequence[Floats], case: Case, register: Register) -> 
     variance = float(((case.weight**2 - case.weight) * link * (1.0 - link)).sum())
     low, high = total, total
     if not register.is_real:
-        variance += total + float(totals.var()) + (relative_error(case.release, register) * total) ** 2
+        error = model_error(case.release, register)
+        variance += total + float(totals.var()) + (error.spread * total) ** 2
         low, high = (total + (ratio - 1.0) * of_moved for ratio in OFF_BY)
+        high += error.understated * total
     spread = 1.96 * float(np.sqrt(variance))
     return max(0.0, low - spread), min(high + spread, float(len(case.claims)))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rarecell.data.likeness import Likeness
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
-from rarecell.intruder.register import MOST_CELLS, Register
+from rarecell.intruder.register import CELLS_TO_PLAN, MOST_CELLS, Register
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.plain import Shown
 from rarecell.outcome.planned import WAYS, RefusedWay, ReleasePoint
@@ -151,10 +151,10 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
     """
     rules = fitted.rules or SwapRules()
     n_draws = None if fitted.rules is not None else max(1, FEW_DRAWS // max(1, len(fitted.risk_model.members)))
-    most_cells = MOST_CELLS if fitted.rules is not None else FEW_CELLS
+    each = (CELLS_TO_PLAN, MOST_CELLS) if fitted.rules is not None else (FEW_CELLS, FEW_CELLS)
     planned, reported = (
         Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, most_cells=most_cells, seed=seed + more)
-        for more in (0, 1)
+        for more, most_cells in enumerate(each)
     )
     task = SwapTask(
         fitted.table,

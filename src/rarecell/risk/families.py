@@ -56,6 +56,11 @@ class FamilyRisk:
     model: CellModel
     register: RegisterCounts | None = None
 
+    @property
+    def model_error(self) -> float:
+        """Relative error to which the file itself points, where that was looked at."""
+        return 0.0
+
     @cached_property
     def known_risk(self) -> RecordRisk:
         """The risk of every row: counted if there is a register of households, otherwise estimated."""
@@ -120,6 +125,10 @@ class Families(FamilyRisk):
 
     interval: RiskInterval
     reliability: Reliability
+
+    @property
+    def model_error(self) -> float:
+        return self.interval.model_error
 
 
 # ---------------------------------------------------------------------- is the composition known?

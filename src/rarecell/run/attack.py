@@ -28,7 +28,7 @@ from rarecell.intruder.household import household_release
 from rarecell.intruder.key_errors import KeyErrors, links_with_errors, shares_of_keys
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import CELLS_TO_PLAN, Register
 from rarecell.intruder.shadow import Learned, learned
 from rarecell.intruder.trial import IntruderTrial, try_intruders
 from rarecell.intruder.unpaired import UnpairedFiles
@@ -458,7 +458,8 @@ def _families(
         table = models.with_resolutions(rows.table, "multi")
         model = fit_backoff(table, seed=seed, progress=progress)
         n_households = max(population * rows.members.n_households / len(codes), float(rows.members.n_households))
-        homes_of_register = Register.modelled(record_risk(table, model, population=n_households), model, seed=seed)
+        of_homes = record_risk(table, model, population=n_households)
+        homes_of_register = Register.modelled(of_homes, model, most_cells=CELLS_TO_PLAN, seed=seed)
     return HouseholdTrials.of(rows, household_release(rows, released), homes_of_register)
 
 

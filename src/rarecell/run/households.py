@@ -31,7 +31,7 @@ from rarecell.intruder.household import (
     household_links,
     household_release,
 )
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import CELLS_TO_PLAN, Register
 from rarecell.intruder.residual_risk import RiskAfter, ScenarioTrial, risk_after
 from rarecell.intruder.trial import IntruderTrial, household_shadow
 from rarecell.machine.memory import MemoryLimit
@@ -238,7 +238,7 @@ def _cliques(persons: SwapTask) -> tuple[tuple[str, ...], ...]:
 
 def _planning_register(families: FamilyRisk, assessment: Assessment) -> Register:
     if families.register is None:
-        return Register.modelled(families.risk, families.model, seed=assessment.config.seed)
+        return Register.modelled(families.risk, families.model, most_cells=CELLS_TO_PLAN, seed=assessment.config.seed)
     return Register.counted(families.register.people, families.register.place).within(families.rows.table)
 
 
@@ -253,7 +253,9 @@ def modelled(families: FamilyRisk, assessment: Assessment) -> Register:
     """What the model of the households says; the same register whenever it is asked for, because populations are drawn for it."""
     register, seed = _modelled.get(families), assessment.config.seed + 1
     if register is None or register.unseen is None or register.unseen.seed != seed:
-        register = _modelled[families] = Register.modelled(families.risk, families.model, seed=seed)
+        register = _modelled[families] = Register.modelled(
+            families.risk, families.model, most_cells=CELLS_TO_PLAN, seed=seed, model_error=families.model_error
+        )
     return register
 
 

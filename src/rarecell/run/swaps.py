@@ -23,7 +23,7 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import CELLS_TO_PLAN, Register
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import holds_everybody, try_intruders
 from rarecell.machine.memory import MemoryLimit
@@ -539,12 +539,19 @@ def reporting_register(assessment: Assessment) -> Register:
 
 def _modelled(assessment: Assessment) -> Register:
     """What the model says about the population, from other draws than those used for planning."""
-    return Register.modelled(assessment.risk, assessment.choice.risk_model, seed=assessment.config.seed + 1)
+    return Register.modelled(
+        assessment.risk,
+        assessment.choice.risk_model,
+        seed=assessment.config.seed + 1,
+        model_error=assessment.summary.risk.model_error,
+    )
 
 
 def _planning_register(assessment: Assessment) -> Register:
     if assessment.roles.register is None:
-        return Register.modelled(assessment.risk, assessment.choice.risk_model, seed=assessment.config.seed)
+        return Register.modelled(
+            assessment.risk, assessment.choice.risk_model, most_cells=CELLS_TO_PLAN, seed=assessment.config.seed
+        )
     return reporting_register(assessment).within(assessment.table)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from rarecell.intruder.links import Links
@@ -83,17 +84,31 @@ Planned = TypeVar("Planned", bound=HasPlan)
 
 @dataclass(frozen=True, eq=False)
 class Replanned(Generic[Planned]):
-    """The plan with the fewest sure links, beside the one made first, and what somebody who has the program finds in both."""
+    """The plan with the fewest sure links, beside the one made first.
+
+    Attributes
+    ----------
+    first, best : Planned
+        Both plans.
+    sure_at_first : float
+        Number of sure links in the plan made first, by the registers that the plans were compared with.
+    register : Register
+        What is known of the people.
+    """
 
     first: Planned
     best: Planned
-    shadow_of_first: Links
-    shadow: Links
+    sure_at_first: float
+    register: Register
 
-    @property
-    def sure_at_first(self) -> float:
-        """Number of sure links in the plan made first."""
-        return n_sure(self.shadow_of_first)
+    @cached_property
+    def shadow(self) -> Links:
+        """What somebody who has the program finds in the best plan.
+
+        A plan is chosen because few links are sure with the registers that were drawn. With those, fewer seem sure than are, so others
+        are drawn.
+        """
+        return shadow_links(self.register.seen(self.best.plan.release), self.register)
 
     @property
     def fewest_sure(self) -> float:
@@ -109,19 +124,20 @@ def with_few_sure_links(
     Without a limit, few prices are tried, up to what is accepted unasked.
     """
     first = planned(task)
-    held = registers_held(register) if len(first.plan) else ()
+    compared_with = register.drawn_otherwise()
+    held = registers_held(compared_with) if len(first.plan) else ()
 
-    def tried(plan: SwapPlan) -> Links:
-        return shadow_links(register.seen(plan.release), register, held=held or None)
+    def sure_in(plan: SwapPlan) -> float:
+        return n_sure(shadow_links(compared_with.seen(plan.release), compared_with, held=held or None))
 
-    at_first = tried(first.plan)
-    best, shadow = first, at_first
+    at_first = sure_in(first.plan)
+    best, fewest = first, at_first
     allowed = accepted_unasked(task.table, register) if limit is None else limit
     for hardness in SURE_LINK_STEPS[1 : CHEAP if limit is None else None]:
-        if n_sure(shadow) <= allowed:
+        if fewest <= allowed:
             break
         harder = planned(hardness.priced(task))
-        of_harder = tried(harder.plan)
-        if n_sure(of_harder) < n_sure(shadow):
-            best, shadow = harder, of_harder
-    return Replanned(first, best, at_first, shadow)
+        of_harder = sure_in(harder.plan)
+        if of_harder < fewest:
+            best, fewest = harder, of_harder
+    return Replanned(first, best, at_first, register)

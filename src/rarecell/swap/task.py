@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.register import Persons, Register
+from rarecell.intruder.register import CELLS_TO_PLAN, Persons, Register
 from rarecell.model.protocol import CellModel
 from rarecell.risk import formulas
 from rarecell.risk.records import RecordRisk
@@ -167,7 +167,7 @@ class SwapTask:
 
     def register_of(self, risk: RecordRisk) -> Register:
         """Return what an intruder knows: as given, or what the model of the margins says."""
-        return self.register or Register.modelled(risk, self.model)
+        return self.register or Register.modelled(risk, self.model, most_cells=CELLS_TO_PLAN)
 
     @cached_property
     def known(self) -> Persons:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 
@@ -17,6 +18,7 @@ KNOWN = {"neighbour": ["age", "sex", "town"], "colleague": ["job", "age"]}
 SCENARIO = {name: {"keys": keys} for name, keys in KNOWN.items()}
 # Nobody is swapped, so that everybody at risk needs blanks.
 BLANKS: dict[str, Any] = {"risk_above": 0.3, "suppress_rest": True, "untouched": [{"sex": ["f", "m"]}], "swap_seed": 1, **SIMPLE}
+SMALL: dict[str, Any] = {"model": "single", "resolution": "full", "swap_seed": 1}
 
 
 def _values(table: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
@@ -161,3 +163,43 @@ def test_keys_to_blank_are_keys_and_need_blanking() -> None:
         rc.protect(SAMPLE, keys=KEYS, top=3, blank=["age"], **SIMPLE)
     with pytest.raises(UnknownColumns, match="There is no key 'agee'"):
         rc.protect(SAMPLE, keys=KEYS, blank=["agee"], **BLANKS)
+
+
+def _people(seed: int, share_missing: float) -> pa.Table:
+    rng = random.Random(seed)
+
+    def drawn(pool: str) -> list[str | None]:
+        return [None if rng.random() < share_missing else rng.choice(pool) for _ in range(60)]
+
+    return pa.table({"a": drawn("abcdef"), "b": drawn("uvwxyz"), "c": drawn("pqrst"), "d": drawn("kl")})
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"never_swap": ["b"]}, {"blank": ["a", "d"]}, {"scenario": {"all": {"keys": list("abcd")}}}]
+)
+@pytest.mark.parametrize("k", [None, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_told_of_blanks_holds_in_the_released_file(seed: int, k: int | None, options: dict[str, Any]) -> None:
+    """Records above the threshold and records in groups that are too small are two counts; a swapped record is at risk of a link."""
+    keys, limit = list("abcd"), 0.1
+    people = _people(seed, 0.2)
+    more = {"k": k} if k else {}
+    done = rc.protect(
+        people, keys=keys, population=120, risk_above=limit, threshold=limit, suppress_rest=True, **SMALL, **more, **options
+    )
+    told, blanks = done.summary.swap.suppression, done.suppression
+    released = _values(done.frame, keys)
+    sizes = Counter(released)
+    small = [row for row, values in enumerate(released) if k and sizes[values] < k]
+    assert blanks.in_small_groups.tolist() == small
+    assert told.unreached == len({*small, *blanks.unreached.tolist()})
+    assert {row.record for row in done.remaining if row.risk > limit} <= set(blanks.unreached.tolist())
+    if not len(blanks.unreached):
+        assert done.summary.swap.risk_after.highest <= limit
+        assert all(scenario.highest <= limit for scenario in done.summary.swap.scenarios)
+        assert (blanks.risk_after <= limit).all()
+        assert "above" not in told.sentence
+    else:
+        assert f"{len(blanks.unreached)} record" in told.sentence
+    assert ("too few others" in told.sentence) == bool(small)
+    assert ("must not be blanked" in told.sentence) <= bool({"blank", "never_swap"} & set(options))

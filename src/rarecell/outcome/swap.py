@@ -191,7 +191,8 @@ class BlankedTable(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class SuppressionSummary(Plain):
-    """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay at risk.
+    """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay above the threshold or in
+    groups that are too small.
 
     ``must_stay`` are keys that were not to be blanked, ``tables`` those of ``--keep``, counted after blanking, ``k`` the least number of
     records with the same values, if one was asked for.

@@ -9,7 +9,7 @@ nothing would change in the file, so nothing would change for the intruder.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -26,6 +26,9 @@ CellRisk = Callable[[ContingencyTable], tuple[NDArray[np.float64], NDArray[np.fl
 """For each cell of a table, the risk of its record (0 where it holds several) and the probability of a correct link."""
 
 
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Suppression:
     """Values that are blanked.
@@ -36,14 +39,18 @@ class Suppression:
         The records, by row number.
     blanked : mapping of str to ndarray of bool
         For each key that is blanked anywhere, in which of ``rows`` it is.
-    risk_before, risk_after : ndarray of float64
-        Risk of each of ``rows`` before and after blanking.
-    links_after : ndarray of float64
-        Probability of a correct link for each of ``rows`` once its values are blanked.
+    risk_before : ndarray of float64
+        Risk of each of ``rows`` before blanking: of being linked to its person if it was swapped, of being unique if not.
+    unique_after, links_after : ndarray of float64
+        Probability that each of ``rows`` is unique, and that it is linked, once its values are blanked.
     unreached : ndarray of int64
-        Records that no blanking brings down far enough; they are not among ``rows``.
+        Records that no blanking brings below the threshold.
     k : int or None
         The least number of records with the same values that was asked for, if one was.
+    in_small_groups : ndarray of int64
+        Records that share their values with fewer than that, whatever is blanked.
+    swapped : ndarray of int64
+        Records that were swapped, whether they are blanked or not.
     has_fixed_keys : bool
         Whether some keys were not to be blanked.
     """
@@ -51,11 +58,19 @@ class Suppression:
     rows: NDArray[np.int64]
     blanked: Mapping[str, NDArray[np.bool_]]
     risk_before: NDArray[np.float64]
-    risk_after: NDArray[np.float64]
+    unique_after: NDArray[np.float64]
     links_after: NDArray[np.float64]
     unreached: NDArray[np.int64]
     k: int | None = None
+    in_small_groups: NDArray[np.int64] = field(default_factory=NOBODY.copy)
+    swapped: NDArray[np.int64] = field(default_factory=NOBODY.copy)
     has_fixed_keys: bool = False
+
+    @property
+    def risk_after(self) -> NDArray[np.float64]:
+        """Risk of each of ``rows`` after blanking, measured as before; what a swapped record has lost cannot be linked better than before."""
+        is_swapped = np.isin(self.rows, self.swapped)
+        return np.where(is_swapped, np.minimum(self.risk_before, self.links_after), self.unique_after)
 
     @property
     def n_values(self) -> int:
@@ -63,17 +78,30 @@ class Suppression:
         return int(sum(of_key.sum() for of_key in self.blanked.values()))
 
     @property
+    def left(self) -> NDArray[np.int64]:
+        """Records that stay above the threshold or in groups that are too small."""
+        return np.union1d(self.unreached, self.in_small_groups)
+
+    @property
     def _on_groups(self) -> str:
-        n, n_left = self.n_values, len(self.unreached)
+        n, n_left = self.n_values, len(self.in_small_groups)
         done = f"{counted(n, 'key value')} of {counted(len(self.rows), 'record')} {verb(n, 'is', 'are')} blanked"
+        above = self._above("the threshold")
         if n_left:
-            keys = "because of keys that must not be blanked"
-            return f"{done}. {counted(n_left, 'record')} {verb(n_left, 'shares', 'share')} key values with too few others even so, {keys}."
+            because = ", because of keys that must not be blanked" if self.has_fixed_keys else ""
+            shares = f"{verb(n_left, 'shares', 'share')} key values with too few others even so"
+            return f"{done}. {counted(n_left, 'record')} {shares}{because}.{above}"
         done = "" if not n else f"{done}: "
         every = (
             f"{'every' if done else 'Every'} released combination of key values, blanks included, occurs at least {self.k} times."
         )
-        return f"{done}{every}"
+        return f"{done}{every}{above}"
+
+    def _above(self, threshold: str) -> str:
+        """How many records stay above the threshold, as a sentence with a space before it."""
+        n = len(self.unreached)
+        which = " of the keys that may be" if self.has_fixed_keys else ""
+        return f" {counted(n, 'record')} {verb(n, 'stays', 'stay')} above {threshold} whatever is blanked{which}." if n else ""
 
     def audit(self) -> dict[str, list[object]]:
         """One row per record: its number, the keys that are blanked, its risk before and after."""
@@ -90,17 +118,14 @@ class Suppression:
     def __str__(self) -> str:
         if self.k is not None:
             return self._on_groups
-        above = len(self.unreached)
-        which = " of the keys that may be" if self.has_fixed_keys else ""
-        left = f" {counted(above, 'record')} {verb(above, 'stays', 'stay')} above it whatever is blanked{which}." if above else ""
         n, n_records = self.n_values, len(self.rows)
         return (
             f"{counted(n, 'key value')} of {counted(n_records, 'record')} {verb(n, 'is', 'are')} blanked to bring "
-            f"{verb(n_records, 'it', 'them')} below the threshold.{left}"
+            f"{verb(n_records, 'it', 'them')} below the threshold.{self._above('it')}"
         )
 
 
-NOTHING_BLANK = Suppression(np.zeros(0, dtype=np.int64), {}, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
+NOTHING_BLANK = Suppression(NOBODY, {}, np.zeros(0), np.zeros(0), np.zeros(0), NOBODY)
 """No value is blanked."""
 
 
@@ -113,6 +138,7 @@ def suppress_rest(
     *,
     threshold: float,
     may_blank: Collection[str] | None = None,
+    swapped: NDArray[np.int64] = NOBODY,
     progress: Progress = SILENT,
 ) -> Suppression:
     """Blank as few key values as possible so that none of the given records exceeds a risk.
@@ -129,13 +155,16 @@ def suppress_rest(
         The highest risk that may be left.
     may_blank : collection of str, optional
         Keys whose values may be blanked; all unless given.
+    swapped : ndarray of int64, optional
+        Records that were swapped: their risk is that of a link.
     progress : Progress, optional
         Receives each set of keys, and can ask to stop.
     """
     n = len(rows)
     has_value = _has_value(table, cells)
     chosen: list[frozenset[int] | None] = [None] * n
-    after, links = np.array(risk, dtype=np.float64), np.zeros(n)
+    unique, links = np.array(risk, dtype=np.float64), np.zeros(n)
+    is_swapped = np.isin(rows, swapped)
     progress.start(STAGE, None)
     free = [k for k, key in enumerate(table.keys) if may_blank is None or key in may_blank]
     for size in range(1, len(free) + 1):
@@ -146,11 +175,12 @@ def suppress_rest(
         for blank in combinations(free, size):
             possible = [position for position in open_rows if has_value[position, blank].all()]
             left, linked = _risk_without(table, cells[possible], blank, cell_risk)
-            for position, left_risk, link in zip(possible, left.tolist(), linked.tolist(), strict=True):
+            enough = np.where(is_swapped[possible], linked, left) <= threshold
+            for position, is_enough, alone, link in zip(possible, enough.tolist(), left.tolist(), linked.tolist(), strict=True):
                 # Where several sets of keys leave no risk, the one with the least likely link is taken.
-                if left_risk <= threshold and left_risk + link < best[position]:
-                    best[position], chosen[position] = left_risk + link, frozenset(blank)
-                    after[position], links[position] = left_risk, link
+                if is_enough and alone + link < best[position]:
+                    best[position], chosen[position] = alone + link, frozenset(blank)
+                    unique[position], links[position] = alone, link
             checkpoint(progress, STAGE)
     progress.done()
     done = np.array([blank is not None for blank in chosen], dtype=bool)
@@ -160,7 +190,8 @@ def suppress_rest(
     }
     used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
     fixed = len(free) < table.n_keys
-    return Suppression(rows[done], used, risk[done], after[done], links[done], rows[~done], has_fixed_keys=fixed)
+    left_over = rows[~done]
+    return Suppression(rows[done], used, risk[done], unique[done], links[done], left_over, swapped=swapped, has_fixed_keys=fixed)
 
 
 def _has_value(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -194,11 +225,12 @@ def joined(
     for part in parts:
         for key, of_key in part.blanked.items():
             blanked[key][np.searchsorted(rows, part.rows[of_key])] = True
-    after, links = risk_with_blanks(table, cells_of(rows), blanked, cell_risk)
+    unique, links = risk_with_blanks(table, cells_of(rows), blanked, cell_risk)
     used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
     unreached = np.unique(np.concatenate([part.unreached for part in parts]))
     fixed = any(part.has_fixed_keys for part in parts)
-    return Suppression(rows, used, risk_of(rows), after, links, unreached, has_fixed_keys=fixed)
+    swapped = np.unique(np.concatenate([part.swapped for part in parts]))
+    return Suppression(rows, used, risk_of(rows), unique, links, unreached, swapped=swapped, has_fixed_keys=fixed)
 
 
 def risk_with_blanks(

@@ -47,7 +47,16 @@ from rarecell.outcome.swap import (
 )
 from rarecell.outcome.words import listed, verb
 from rarecell.progress import Progress
-from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, blank_to_k, joined, risk_with_blanks, suppress_rest
+from rarecell.release.blanks import (
+    NOBODY,
+    NOTHING_BLANK,
+    CellRisk,
+    Suppression,
+    blank_to_k,
+    joined,
+    risk_with_blanks,
+    suppress_rest,
+)
 from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, dependency
@@ -447,8 +456,17 @@ def suppressed(
     def part(keys: Sequence[str], rows: NDArray[np.int64], of_rows: NDArray[np.float64]) -> Suppression:
         places = [released.keys.index(key) for key in keys]
         fewer = released.project(list(keys))
-        cells = cells_of(rows)[:, places]
-        return suppress_rest(fewer, rows, cells, of_rows, cell_risk, threshold=limit, may_blank=may_blank, progress=progress)
+        return suppress_rest(
+            fewer,
+            rows,
+            cells_of(rows)[:, places],
+            of_rows,
+            cell_risk,
+            threshold=limit,
+            may_blank=may_blank,
+            swapped=release.rows,
+            progress=progress,
+        )
 
     def to_k(done: Suppression) -> Suppression:
         """The same with what is blanked so that every combination occurs often enough."""
@@ -466,8 +484,15 @@ def suppressed(
         some = np.flatnonzero(blank.any(axis=1))
         of_keys = {key: blank[some, place] for place, key in enumerate(released.keys) if blank[some, place].any()}
         nothing = np.zeros(len(some))
-        of_groups = Suppression(groups.rows[some], of_keys, nothing, nothing, nothing, groups.unreached)
-        return replace(joined([done, of_groups], released, cells_of, lambda rows: risk[rows], cell_risk), k=request.k)
+        of_groups = Suppression(
+            groups.rows[some], of_keys, nothing, nothing, nothing, NOBODY, swapped=release.rows, has_fixed_keys=not all(may)
+        )
+        both = joined([done, of_groups], released, cells_of, lambda rows: risk[rows], cell_risk)
+        if assessment.roles.scenarios is None:
+            # Some that no blanking of their own brought down have lost values for the sake of their groups.
+            above = np.setdiff1d(both.unreached, both.rows[both.risk_after <= limit])
+            both = replace(both, unreached=above)
+        return replace(both, k=request.k, in_small_groups=groups.unreached)
 
     if not request.suppress_rest:
         return to_k(NOTHING_BLANK)
@@ -512,10 +537,11 @@ def without_blanks(
     cells = released.cells[released.cell_of(alone.rows[at])][:, places]
     unique, link, risk = alone.unique.copy(), alone.link.copy(), alone.risk.copy()
     risk_left, linked = risk_with_blanks(fewer, cells, of_rows, cell_risk_of(assessment))
+    of_risk = np.where(np.isin(alone.rows[at], release.rows), linked, risk_left)
     unique[at], link[at], risk[at] = (
         np.minimum(unique[at], risk_left),
         np.minimum(link[at], linked),
-        np.minimum(risk[at], risk_left),
+        np.minimum(risk[at], of_risk),
     )
     is_alone = np.ones(len(alone.rows), dtype=bool)
     is_alone[at] = risk_with_blanks(fewer, cells, of_rows, _is_alone)[0] > 0
@@ -533,13 +559,13 @@ def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     unique, link = after.unique_probability.copy(), after.match_probability.copy()
     moved = (after.swapped_unique.copy(), after.swapped_link.copy(), after.swapped_highest.copy())
     place = {row: position for position, row in enumerate(release.rows.tolist())}
-    for row, risk, links in zip(blanks.rows.tolist(), blanks.risk_after.tolist(), blanks.links_after.tolist(), strict=True):
+    for row, alone, links in zip(blanks.rows.tolist(), blanks.unique_after.tolist(), blanks.links_after.tolist(), strict=True):
         cell = int(release.before.cell_of(row))
         if row in place:
-            for values, number in zip(moved, (risk, links, links), strict=True):
+            for values, number in zip(moved, (alone, links, links), strict=True):
                 values[place[row]] = min(values[place[row]], number)
         else:
-            unique[cell], link[cell] = risk, min(link[cell], links)
+            unique[cell], link[cell] = alone, min(link[cell], links)
     return replace(
         after,
         unique_probability=unique,
@@ -619,7 +645,7 @@ def suppression_summary(request: ProtectConfig, assessment: Assessment, release:
         return None
     stay, tables = must_stay(request, assessment.table), recounted_tables(request, assessment, release)
     sentences = [str(blanks), *map(str, tables)]
-    if stay and len(blanks.unreached):
+    if stay and len(blanks.left):
         may = verb(len(stay), "was", "were")
         # Keys that --blank does not name are not blanked: the others are named with those that were to stay.
         every = joined_names(assessment.table.keys)
@@ -629,7 +655,7 @@ def suppression_summary(request: ProtectConfig, assessment: Assessment, release:
         values=blanks.n_values,
         k=blanks.k,
         by_key={key: int(of_key.sum()) for key, of_key in blanks.blanked.items()},
-        unreached=len(blanks.unreached),
+        unreached=len(blanks.left),
         must_stay=stay,
         tables=tables,
         sentence=" ".join(sentences),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from rarecell.intruder.assignment import assignment_links
 from rarecell.intruder.participant import participant_links, tried_participants
 from rarecell.intruder.register import Persons
 from rarecell.release.release import Release
+from rarecell.swap.target import Participants, SwapTarget
 from rarecell.table.distance import by_rank
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
@@ -145,3 +148,29 @@ def test_what_cannot_be_asked_against_participants_is_said() -> None:
     impossible = rc.protect(sample.slice(0, 500), keys=KEYS, population=277_677, max_record_risk=0.0, against="participant")
     assert not impossible.summary.swap.target.met
     assert "out of reach" in impossible.summary.swap.target.sentence
+
+
+def test_a_target_is_met_at_its_limits_and_not_beyond() -> None:
+    target = SwapTarget(max_population_uniques=2.0, max_correct_links=5.0, max_record_risk=0.2)
+    assert target.is_met_by(2.0, 5.0, 0.2)
+    for beyond in ((2.1, 5.0, 0.2), (2.0, 5.1, 0.2), (2.0, 5.0, 0.21)):
+        assert not target.is_met_by(*beyond)
+    assert target.in_words(9.0, 8.0, 0.7) == "9 expected population uniques, 8 expected correct links and a highest risk of 0.700"
+
+
+@pytest.mark.parametrize(
+    ("limits", "total", "highest", "holds"),
+    [
+        ({"max_correct_links": 5.0}, 5.0, 1.0, True),
+        ({"max_correct_links": 5.0}, 5.5, 0.0, False),
+        ({"max_record_risk": 0.5}, 99.0, 0.5, True),
+        ({"max_record_risk": 0.5}, 0.0, 0.51, False),
+        ({"max_correct_links": 5.0, "max_record_risk": 0.5}, 5.0, 0.51, False),
+        ({"max_correct_links": 5.0, "max_record_risk": 0.5}, 5.5, 0.5, False),
+    ],
+)
+def test_a_target_against_participants_limits_persons_and_probabilities(
+    limits: dict[str, float], total: float, highest: float, holds: bool
+) -> None:
+    found = cast(Participants, SimpleNamespace(links=SimpleNamespace(total=total), highest=highest))
+    assert SwapTarget(**limits, against="participant").holds_for(found) is holds

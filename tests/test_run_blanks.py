@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.run.after import highest_accepted, must_stay
+from rarecell.run.config import ProtectConfig, RunConfig
 from tests.test_run_roles import PEOPLE, SAMPLE, SIMPLE
 
 KEYS = ["age", "sex", "job", "town"]
@@ -203,3 +207,26 @@ def test_what_is_told_of_blanks_holds_in_the_released_file(seed: int, k: int | N
         assert f"{len(blanks.unreached)} record" in told.sentence
     assert ("too few others" in told.sentence) == bool(small)
     assert ("must not be blanked" in told.sentence) <= bool({"blank", "never_swap"} & set(options))
+
+
+def test_keys_that_stay_are_those_that_were_not_named_or_that_swaps_must_leave() -> None:
+    keys = [rc.Categories(name, (1, 2, 3)) for name in ("age", "sex", "region", "job")]
+    table = rc.ContingencyTable.from_counts([[0, 0, 0, 0], [1, 1, 1, 1]], [1, 1], keys)
+    table = table.with_coarsenings([rc.Coarsening("age/2", "age", np.array([0, 0, 1], dtype=np.int32), ("young", "old"))])
+    assert must_stay(ProtectConfig(top=1), table) == ()
+    assert must_stay(ProtectConfig(top=1, never_swap=("job",)), table) == ("job",)
+    assert must_stay(ProtectConfig(top=1, keep=(("age/2", "income"), ("region",))), table) == ("age", "region")
+    assert must_stay(ProtectConfig(top=1, never_swap=("job",), keep=(("sex",),)), table) == ("sex", "job")
+    named = ProtectConfig(top=1, never_swap=("job",), keep=(("sex",),), suppress_rest=True, blank=("job", "age"))
+    assert must_stay(named, table) == ("sex", "region")
+
+
+def test_values_are_blanked_above_the_limit_that_is_strictest() -> None:
+    run = RunConfig(input="a.csv", keys=("age",), population=9, threshold=0.3)
+    assert highest_accepted(ProtectConfig(top=1), run) == 0.3
+    assert highest_accepted(ProtectConfig(risk_above=0.4), run) == 0.4
+    assert highest_accepted(ProtectConfig(max_record_risk=0.1), run) == 0.1
+    public = replace(run, profile="public")
+    assert highest_accepted(ProtectConfig(top=1), public) == 0.05
+    assert highest_accepted(ProtectConfig(max_record_risk=0.01), public) == 0.01
+    assert highest_accepted(ProtectConfig(max_record_risk=0.1), replace(run, profile="clinical")) == 0.1

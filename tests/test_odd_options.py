@@ -135,6 +135,20 @@ def test_an_address_in_place_of_a_file_is_refused_without_its_password(survey: P
     assert "name that file by its path" in done.output
 
 
+@pytest.mark.parametrize("name", ["s3:a.csv", "http:a.csv", "C:a.csv", "postgres:a.csv", "2026:a.csv", "mailto:a", "a.csv:"])
+@pytest.mark.parametrize("arguments", [["describe", ADDRESS], ["describe", SURVEY, "--codebook", ADDRESS]])
+def test_a_missing_file_whose_name_has_a_colon_is_a_missing_file(survey: Path, name: str, arguments: list[str]) -> None:
+    done = CliRunner().invoke(main, [{ADDRESS: name, SURVEY: str(survey)}.get(word, word) for word in arguments])
+    assert done.exit_code == 1, done.output
+    assert f"There is no file {name}" in done.output
+
+
+def test_the_address_of_a_file_is_told_to_be_one(survey: Path) -> None:
+    done = CliRunner().invoke(main, ["describe", f"file://{survey}"])
+    assert done.exit_code == 1, done.output
+    assert "Name the file by its path, without file://" in done.output
+
+
 ODD = st.one_of(
     st.floats(), st.integers(), st.just(10**400), st.just(-(10**400)), st.text(max_size=5), st.none(), st.booleans(), st.lists(st.floats(), max_size=2)
 )  # fmt: skip

@@ -149,6 +149,8 @@ def existing_file(path: str | Path) -> Path:
         if given.is_dir():
             raise BadInput(f"{given} is a folder; name a file in it.")
         if not given.exists():
+            if str(given).startswith("file:/"):
+                raise BadInput(f"{given} is an address. Name the file by its path, without file:// before it.")
             if _ADDRESS.match(str(given)):
                 raise BadInput(
                     "The address of a server was named where a file is expected. Write the rows into a file, and name that file by its path."
@@ -180,7 +182,7 @@ def existing_file(path: str | Path) -> Path:
 
 _SERVER = re.compile(r"postgres(ql)?:")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_ADDRESS = re.compile(r"(?:postgres(?:ql)?|[A-Za-z][A-Za-z0-9+.-]+(?=:[/\\])):")
+_ADDRESS = re.compile(r"(?:postgres(?:ql)?(?=:(?:/|.*=))|[A-Za-z][A-Za-z0-9+.-]+(?=:[/\\])):")
 """The begin of an address, whose slashes a path has joined; one letter is the drive of a path."""
 
 _HOST = r"(?:\[[0-9A-Fa-f:.%]*\]|[^\s:@/?#\[\],]*)(?::[0-9]*)?"

@@ -338,7 +338,10 @@ def random_column(rng: random.Random, n_rows: int) -> pa.Array:
         case 0:
             return some([0, 1, 2, -5, 2**31, 2**62], pa.int64())
         case 1:
-            return some([0, 1, 2, 255], rng.choice([pa.uint8(), pa.int16(), pa.uint64()]))
+            kind = rng.choice([pa.int8(), pa.uint8(), pa.int16(), pa.uint32(), pa.uint64()])
+            n_bits = kind.bit_width - pa.types.is_signed_integer(kind)
+            least = -(2**n_bits) if pa.types.is_signed_integer(kind) else 0
+            return some(rng.sample([0, 1, 2, 99, least, least + 1, 2**n_bits - 1], 4), kind)
         case 2:
             return some([0.0, 1.0, 2.5, math.nan, math.inf, 1e300], pa.float64())
         case 3:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rarecell.data.coding import CodedLevels, Coding, code_levels
 from rarecell.data.hierarchies import read_hierarchy
 from rarecell.data.levels import settle
+from rarecell.engine.arrays import code_chunk, unified
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput
 
@@ -93,6 +94,23 @@ def test_no_two_values_of_a_text_file_are_ever_merged(values: list[str]) -> None
 def test_typed_values_keep_their_meaning(values: list[Any], kind: Any, meaning: tuple[Any, ...]) -> None:
     array = pa.array(values, from_pandas=False)
     assert settle(array, Column("x", kind)).values == meaning
+
+
+WHOLE_NUMBERS = [kind for n in (8, 16, 32, 64) for kind in (getattr(pa, f"int{n}")(), getattr(pa, f"uint{n}")())]
+
+
+@pytest.mark.parametrize("kind", WHOLE_NUMBERS, ids=str)
+@given(data=st.data())
+def test_whole_numbers_of_every_width_are_coded_as_they_are(kind: pa.DataType, data: st.DataObject) -> None:
+    """Among a small range of numbers the code is the distance from the smallest, which may be wider than the numbers."""
+    n_bits = kind.bit_width - pa.types.is_signed_integer(kind)
+    low, high = -(2**n_bits) * pa.types.is_signed_integer(kind), 2**n_bits - 1
+    numbers = st.integers(low, min(high, low + 300)) | st.integers(max(low, high - 300), high) | st.sampled_from([low, 0, high])
+    values = data.draw(st.lists(st.none() | numbers, min_size=1, max_size=20))
+    cut = data.draw(st.integers(0, len(values)))
+    chunks = [code_chunk(pa.array(part, kind)) for part in (values[:cut], values[cut:])]
+    found = unified(chunks)
+    assert [found.values[int(code)].as_py() for code in found.codes] == values
 
 
 def test_user_missing_codes_and_ranges() -> None:

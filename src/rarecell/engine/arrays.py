@@ -229,10 +229,14 @@ def code_chunk(array: pa.Array) -> CodedChunk:
         if low is not None and high - low < SMALL_RANGE:
             # Codes such as ages and categories need no hashing: the distance from the smallest is the position.
             filled = array.fill_null(bounds["min"]) if array.null_count else array
-            codes = np.subtract(as_numpy(filled), low, casting="unsafe").astype(np.uint16)
+            numbers = as_numpy(filled)
+            # Sums and distances are taken modulo the width of the numbers; a distance of eight bits would not fit into them.
+            wide = numbers.astype(np.int16) if numbers.dtype == np.int8 else numbers
+            codes = np.subtract(wide, low, casting="unsafe").astype(np.uint16)
             if array.null_count:
                 codes[as_numpy(array.is_null())] = high - low + 1
-            return CodedChunk(as_arrow(np.arange(low, high + 1)).cast(array.type), codes)
+            values = np.arange(high - low + 1).astype(numbers.dtype) + numbers.dtype.type(low)
+            return CodedChunk(as_arrow(values), codes)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:

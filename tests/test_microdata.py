@@ -341,7 +341,8 @@ def test_weights_with_a_mean_of_one_are_taken_with_a_population(records: bool) -
     design = rc.record_risk(
         table, rc.DecomposableModel(table, cliques=[("sex", "age")]), population=4000, sampling="weights"
     ).design
-    assert design.weight.mean() == pytest.approx(1000.0, rel=0.7)
+    # Each cell has one record, whose own weight is mostly noise.
+    assert (design.weight * table.counts).sum() == pytest.approx(4000.0)
     assert "mean of 1" in design.notes[0]
     assert "multiplied by 1e+03" in design.notes[0].replace("1,000", "1e+03")
     nobody = people.set_column(2, "w", pa.array([0.0, 1.6, 1.2, 0.8]))

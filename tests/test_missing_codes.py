@@ -157,13 +157,22 @@ def test_codes_stay_in_the_protected_file_and_out_of_its_means(survey: Path, tmp
 
 
 def test_a_blanked_value_reads_back_beside_a_code(survey: Path, tmp_path: Path) -> None:
-    rc.protect(
+    done = rc.protect(
         survey,
         missing_codes="age=-9",
-        max_record_risk=0.01,
-        suppress_rest=True,
+        risk_above=0.9,
+        k=2,
         seed=1,
         out=tmp_path / "run",
         **QUICK,  # type: ignore[arg-type]
     )
-    assert (tmp_path / "run" / "protected.csv").exists()
+    assert done.summary.swap is not None
+    assert done.summary.swap.suppression is not None
+    blanks = done.summary.swap.suppression.by_key
+    after = pd.read_csv(tmp_path / "run" / "protected.csv", dtype=str)
+    assert sum(blanks.values()) > 0
+    assert {name: int(after[name].isna().sum()) for name in QUICK["keys"]} == {
+        name: blanks.get(name, 0) for name in QUICK["keys"]
+    }  # type: ignore[attr-defined]
+    # A code that was there stays a code; swaps may move it, and it is not blanked again.
+    assert (after["age"] == "-9").sum() == 30

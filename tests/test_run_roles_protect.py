@@ -286,6 +286,8 @@ def test_a_few_values_of_a_decimal_column_are_found_among_its_levels(tmp_path: P
     for top in (1, 2, 5):
         protected = rc.protect(path, keys=["age", "sex"], population=9000, sensitive=["income"], top=top)
         assert protected.summary.swap is not None
+        assert 0 < protected.summary.swap.swapped <= top
+        assert [column.column for column in protected.summary.swap.attributes] == ["income"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import rarecell as rc
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample, census_sample_path
 from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
+from rarecell.release.blanks import Suppression
 from rarecell.swap.apply import MarginsDiffer, compare_margins, moved_keys, write_plan
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.units import coded_columns
@@ -154,6 +155,56 @@ def test_an_output_that_is_not_as_planned_is_removed(tmp_path: Path, monkeypatch
     with pytest.raises(MarginsDiffer, match="not those of the plan"):
         write_plan(plan, data, tmp_path / "protected.csv.gz")
     assert not any(tmp_path.iterdir())
+
+
+def _few_cells(folder: Path) -> tuple[rc.Microdata, SwapPlan]:
+    """Records in few cells, so that a record can move from one to another without emptying or filling any."""
+    rows = [("u", 1)] * 8 + [("v", 1)] * 8 + [("u", 2)] * 8 + [("v", 2)] * 8 + [("w", 3), ("w", 1), ("u", 3)]
+    pq.write_table(pa.table({"a": [a for a, _ in rows], "b": [b for _, b in rows]}), folder / "people.parquet")
+    data = rc.Microdata(folder / "people.parquet", keys=["a", "b"])
+    table = data.table()
+    model = rc.DecomposableModel(table, cliques=[("a",), ("b",)])
+    return data, plan_swaps(table, model, records=[32], risk=rc.record_risk(table, model, population=100), seed=1)
+
+
+def _with_value(row: int, name: str, value: object) -> Callable[[rc.Microdata, Path], pa.Table]:
+    """Read an output back with another value in one place."""
+
+    def read(_: rc.Microdata, path: Path) -> pa.Table:
+        written = pq.read_table(path)
+        values = written[name].to_pylist()
+        values[row] = value
+        return written.set_column(written.column_names.index(name), name, pa.array(values, written.schema.field(name).type))
+
+    return read
+
+
+def test_an_output_with_a_record_in_another_cell_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, plan = _few_cells(tmp_path)
+    assert len(plan) == 1
+    untouched = next(row for row in range(8) if row not in plan.rows)
+    assert write_plan(plan, data, tmp_path / "good.parquet").path is not None
+    # Every cell stays occupied; only two counts are not as planned.
+    monkeypatch.setattr(rc.Microdata, "read_back", _with_value(untouched, "a", "v"))
+    with pytest.raises(MarginsDiffer, match="not those of the plan"):
+        write_plan(plan, data, tmp_path / "wrong.parquet")
+    assert not (tmp_path / "wrong.parquet").exists()
+
+
+def test_an_output_in_which_a_blank_was_not_made_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, plan = _few_cells(tmp_path)
+    row = next(row for row in range(8) if row not in plan.rows)
+    nothing = np.zeros(1)
+    blank = Suppression(np.array([row]), {"a": np.array([True])}, nothing, nothing, nothing, np.zeros(0, dtype=np.int64))
+    release = plan.release.with_blanks(blank)
+    written = write_plan(plan, data, tmp_path / "good.parquet", release=release)
+    assert written.path is not None
+    assert pq.read_table(written.path)["a"].to_pylist()[row] is None
+    for name, value in (("a", "u"), ("b", 2)):
+        monkeypatch.setattr(rc.Microdata, "read_back", _with_value(row, name, value))
+        with pytest.raises(MarginsDiffer, match="not those of the plan"):
+            write_plan(plan, data, tmp_path / "wrong.parquet", release=release)
+        assert not (tmp_path / "wrong.parquet").exists()
 
 
 def test_a_plan_needs_the_records_it_was_made_for() -> None:

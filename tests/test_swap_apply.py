@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -177,6 +178,21 @@ def _with_value(row: int, name: str, value: object) -> Callable[[rc.Microdata, P
         return written.set_column(written.column_names.index(name), name, pa.array(values, written.schema.field(name).type))
 
     return read
+
+
+def test_differences_of_kept_tables_are_counted_cell_by_cell(tmp_path: Path) -> None:
+    """The joint table of both keys is not kept by the plan: every cell in which it differs is counted, by one record too many or too few."""
+    data, plan = _few_cells(tmp_path)
+    joint = replace(plan, interactions=replace(plan.interactions, kept=(0b01, 0b10, 0b11)))
+    before = pq.read_table(tmp_path / "people.parquet")
+    after = pq.read_table(write_plan(plan, data, tmp_path / "after.parquet").path)
+    for check, names in zip(compare_margins(joint), (["a"], ["b"], ["a", "b"]), strict=True):
+        counts = [Counter(zip(*(table[name].to_pylist() for name in names), strict=True)) for table in (before, after)]
+        cells = counts[0].keys() | counts[1].keys()
+        assert check.variables == tuple(names)
+        assert check.n_differing == sum(counts[0][cell] != counts[1][cell] for cell in cells)
+        assert check.is_identical == (names != ["a", "b"])
+        assert {counts[1][cell] - counts[0][cell] for cell in cells} <= {-1, 0, 1}
 
 
 def test_an_output_with_a_record_in_another_cell_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

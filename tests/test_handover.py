@@ -142,6 +142,8 @@ def test_a_file_that_must_not_go_needs_a_reason(tmp_path: Path) -> None:
     with pytest.raises(NotHandedOver, match=r"do not release\. Some records are alone"):
         handover(run)
     assert not (run / "handover").exists()
+    with pytest.raises(NotHandedOver, match="give the reason"):
+        handover(run, reason=" \n")
     handover(run, reason="Contract 17 with the recipient")
     assert json.loads((run / "handover.json").read_text(encoding="utf-8"))["reason"] == "Contract 17 with the recipient"
 

@@ -142,6 +142,19 @@ def test_a_few_records_that_could_not_be_swapped_cannot_be_counted() -> None:
     assert shown["not_swapped"] == [{"reason": "other reasons", "records": 10}]
 
 
+def test_counts_of_those_who_know_who_took_part_stay_inside() -> None:
+    """What they find is a count of records of the file, and not an expectation under the model."""
+    summary = protected_summary()
+    names = ["nearest", "participant", "assignment", "shadow"]
+    summary["swap"]["intruders"] = [{"name": name, "knows": "a register", "before": 91.3, "after": 40.7} for name in names]
+    shown = external(typed(summary)).swap
+    assert shown is not None
+    assert [(intruder.name, intruder.before, intruder.after) for intruder in shown.intruders] == [
+        ("nearest", 92.0, 41.0),
+        ("shadow", 92.0, 41.0),
+    ]
+
+
 def test_nearly_all_swappable_is_not_said() -> None:
     summary = census_summary()
     summary["risk"]["swappable_uniques"] = summary["risk"]["sample_uniques"] - 1

@@ -265,6 +265,13 @@ def test_every_published_rule_is_an_option(gate: list[str], code: int, said: str
     assert done.stderr.count("--fail") == (0 if code == 0 else len(gate) // 2)
 
 
+def test_a_record_at_the_threshold_counts_as_risky() -> None:
+    options = {"keys": ["sex", "marital", "citizenship", "age"], "population": 277_677, "model": "single"}
+    highest = rc.assess(CENSUS, **options).summary.risk.highest
+    at, above = (rc.assess(CENSUS, **options, threshold=limit).summary.risk for limit in (highest, np.nextafter(highest, 1.0)))
+    assert at.records_above_threshold > 0 == above.records_above_threshold
+
+
 def test_the_highest_match_is_that_of_any_record() -> None:
     found = rc.assess(CENSUS, keys=["sex", "marital", "citizenship", "age"], population=277_677, model="single")
     risk = found.to_frame()

@@ -29,7 +29,7 @@ def test_every_measure_says_its_state_and_what_differs_is_marked() -> None:
     )
     by_heading = {(row[0], row[1]): row for row in table.rows}
     assert by_heading["the data", "records"][-1] == ""
-    swapped = by_heading["what was done", "records swapped"]
+    swapped = by_heading["what was done", "chosen records swapped"]
     assert swapped[2] == "–"
     assert swapped[-1] == "≠"
 
@@ -58,8 +58,8 @@ def test_two_runs_share_a_table_of_80_columns(capsys: pytest.CaptureFixture[str]
     assert max(map(len, shown.splitlines())) <= 80
     lines = [line.split() for line in shown.splitlines()]
     assert ["before", "after"] in lines
-    (uniques,) = (line for line in lines if line[:3] == ["records", "swapped", "–"])
-    assert uniques[3:] == [str(runs[1].swap.swapped), "≠"]  # type: ignore[union-attr]
+    (uniques,) = (line for line in lines if line[:4] == ["chosen", "records", "swapped", "–"])
+    assert uniques[4:] == [str(runs[1].swap.swapped), "≠"]  # type: ignore[union-attr]
     for key in runs[0].keys:
         assert shown.count(key.name) >= 2
 

@@ -150,6 +150,12 @@ def test_too_many_links_are_planned_for_then_swapped_towards_then_recoded() -> N
     assert (first.page, first.choices) == ("plan", {"max_correct_links": "2"})
     assert "--max-correct-links 2 " in second.command
     assert second.choices == {"way": "target", "max_correct_links": "2"}
+    # What is kept stays kept: another choice of records could bring the risk of a record back.
+    limits["max_record_risk"] = 0.99
+    swapped["swap"]["risk_after"]["highest"] = 0.5
+    assert "--max-correct-links 2 --max-record-risk 0.99 " in advice(swapped).command
+    swapped["swap"]["risk_after"]["highest"] = 0.995
+    assert "--max-record-risk" not in advice(swapped).command
     swapped["swap"]["target"] = {"met": False, "sentence": "Not reached.", "max_correct_links": 2.0}
     assert "--max-correct-links" not in advice(swapped).command
 

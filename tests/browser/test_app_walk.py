@@ -113,6 +113,48 @@ def test_the_whole_way(
     assert all(asked.startswith(("http://127.0.0.1:", "data:")) for asked in page.asked)
 
 
+@pytest.mark.parametrize("width", ["desktop", "phone"])
+def test_what_is_wrong_with_a_field_stands_beside_it(
+    folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path], width: str
+) -> None:
+    from playwright.sync_api import expect
+
+    page = new_page(width)
+    page.goto(address)
+    page.wait_for_url("**/data")
+    page.get_by_role("link", name="people.csv").click()
+    population = page.get_by_label("Number of units the sample was drawn from")
+    age = page.get_by_label("How age is to be released", exact=True)
+    seed = page.get_by_label("Seed of random choices")
+    for field, wrong, said in ((population, "", "is empty"), (age, "gibberish", "gibberish"), (seed, "many", "whole number")):
+        population.fill("50000")
+        if field is seed:
+            page.locator("summary", has_text="More choices").click()
+        field.fill(wrong)
+        page.locator("button", has_text="Estimate the risk").last.click()
+        problem = page.locator("#problem")
+        expect(problem).to_contain_text(said)
+        expect(field).to_be_focused()
+        expect(problem).to_be_in_viewport()
+        assert field.get_attribute("aria-invalid") == "true"
+        assert str(field.get_attribute("aria-describedby")).split()[-1] == "problem"
+        below = problem.bounding_box()["y"] - field.bounding_box()["y"]
+        assert 0 < below < 90, (wrong, below)
+        # The browser itself says that the page was refused.
+        page.faults.clear()
+        check(page, f"problem-{wrong or 'empty'}-{width}", screenshot)
+        field.fill("as it is" if field is age else "")
+
+
+def test_without_script_a_problem_stands_above_the_form(address: str, new_page: Callable[..., Any]) -> None:
+    page = new_page(script=False)
+    page.goto(address)
+    page.wait_for_url("**/data")
+    page.get_by_role("link", name="people.csv").click()
+    page.locator("button", has_text="Estimate the risk").last.click()
+    assert "is empty" in page.locator("h1 ~ #problem").inner_text()
+
+
 def test_a_run_can_be_cancelled_and_begun_again_without_script(folder: Path, address: str, new_page: Callable[..., Any]) -> None:
     page = new_page(script=False)
     page.goto(address)

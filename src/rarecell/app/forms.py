@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, RarecellError
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.options import Count, Number, Option, ValueKind, named_as, option_of, options_of
 
@@ -43,6 +44,25 @@ _ON_THE_PAGE = {
 }
 _BEYOND_THE_FORM = tuple(option.name for option in options_of(RunConfig) if option.name not in _ON_THE_PAGE)
 """What a run takes over from the one it starts from, although the form does not show it."""
+
+
+class FieldProblem(BadInput):
+    """What is wrong with one field of a form, beside which the page shows it."""
+
+    field = ""
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """Whatever is wrong inside is wrong with this field."""
+    try:
+        yield
+    except FieldProblem:
+        raise
+    except RarecellError as problem:
+        found = FieldProblem(str(problem))
+        found.field = field
+        raise found from None
 
 
 def first(fields: Fields, name: str) -> str:
@@ -84,15 +104,19 @@ def assess_config(
         values["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
     recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
     for key, words in recode.items():
-        parse_recoding(words, key=key)
+        with about(f"recode:{key}"):
+            parse_recoding(words, key=key)
     values |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
     values |= _population(fields, roles)
     values |= {name: first(fields, name) for name in (*_READING, "register") if first(fields, name)}
     if first(fields, "threshold"):
-        values["threshold"] = decimal_number(first(fields, "threshold"), "The threshold")
+        with about("threshold"):
+            values["threshold"] = decimal_number(first(fields, "threshold"), "The threshold")
+            option_of(RunConfig, "threshold").kind.judge(values["threshold"], "The threshold")
     values |= {option.name: _labelled(option, first(fields, option.name)) for option in LABELLED if first(fields, option.name)}
     if first(fields, "scenarios"):
-        values["scenario"] = scenarios_of(first(fields, "scenarios"))
+        with about("scenarios"):
+            values["scenario"] = scenarios_of(first(fields, "scenarios"))
     coding = {} if base is None else {key: dict(coding) for key, coding in base.coding.items() if key in roles["key"]}
     values |= {"coding": coding} if coding else {}
     config = RunConfig.from_mapping(values, source="the form")
@@ -104,9 +128,10 @@ def assess_config(
 
 def _labelled(option: Option, text: str) -> Any:
     """The value of an option under "More choices", as a configuration writes it."""
-    if isinstance(option.kind, Count | Number):
-        return _number(text, f"'{option.label}'", option.kind)
-    return option.kind.read([text], f"'{option.label}'")
+    with about(option.name):
+        if isinstance(option.kind, Count | Number):
+            return _number(text, f"'{option.label}'", option.kind)
+        return option.kind.read([text], f"'{option.label}'")
 
 
 def _roles(fields: Fields) -> dict[str, list[str]]:
@@ -124,19 +149,21 @@ def _roles(fields: Fields) -> dict[str, list[str]]:
 def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> Json:
     """The size of the population, or of each of its strata."""
     if roles["strata"]:
-        sizes = stratum_sizes(first(fields, "populations"))
-        if not sizes:
-            raise BadInput(
-                f"'{roles['strata'][0]}' is marked as sampling stratum. Write the number of units of each stratum, a line each: north = 1200000."
-            )
+        with about("populations"):
+            sizes = stratum_sizes(first(fields, "populations"))
+            if not sizes:
+                raise BadInput(
+                    f"'{roles['strata'][0]}' is marked as sampling stratum. Write the number of units of each stratum, a line each: north = 1200000."
+                )
         return {"populations": sizes}
     population = first(fields, "population")
-    if population:
-        return {"population": whole_number(population, "The population")}
-    if not roles["weight"]:
-        raise BadInput(
-            "The size of the population is empty. Write the number of units the sample was drawn from, or mark a column of weights."
-        )
+    with about("population"):
+        if population:
+            return {"population": whole_number(population, "The population")}
+        if not roles["weight"]:
+            raise BadInput(
+                "The size of the population is empty. Write the number of units the sample was drawn from, or mark a column of weights."
+            )
     return {}
 
 
@@ -227,7 +254,8 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     way = first(fields, "way") or "risk_above"
     chosen = _chosen_records(fields, way)
     if way == "swap_rate" and first(fields, "similar"):
-        chosen["similar"] = sets_in(first(fields, "similar"), "The columns on which partners agree")
+        with about("similar"):
+            chosen["similar"] = sets_in(first(fields, "similar"), "The columns on which partners agree")
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
@@ -237,7 +265,12 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     earlier = config.protect or ProtectConfig()
     suppress_rest = way == TARGET and bool(first(fields, "suppress_rest"))
     if suppress_rest and "max_record_risk" not in chosen:
-        raise BadInput("Values are blanked in records above the highest risk, which is empty. Write it, or untick the blanks.")
+        with about("max_record_risk"):
+            raise BadInput(
+                "Values are blanked in records above the highest risk, which is empty. Write it, or untick the blanks."
+            )
+    with about("keep"):
+        keep = sets_in(first(fields, "keep"), "The tables to keep")
     protect = replace(
         earlier,
         **{**_NO_CHOICE, **chosen},
@@ -245,15 +278,15 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         blank=earlier.blank if suppress_rest or way == "k" else (),
         leave_out=tuple(fields.get("leave_out", ())),
         unlink=bool(first(fields, "unlink")),
-        keep=sets_in(first(fields, "keep"), "The tables to keep"),
+        keep=keep,
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
         suppress_rest=suppress_rest,
         treat=_treatments(first(fields, "treat")),
-        carry=names_in(first(fields, "carry")),
-        spare=names_in(first(fields, "spare")),
-        also_known=names_in(first(fields, "also_known")),
-        accept_leak=names_in(first(fields, "accept_leak")),
+        carry=_named(fields, "carry"),
+        spare=_named(fields, "spare"),
+        also_known=_named(fields, "also_known"),
+        accept_leak=_named(fields, "accept_leak"),
     )
     return replace(config, protect=protect)
 
@@ -264,13 +297,18 @@ def _chosen_records(fields: Fields, way: str) -> Json:
         raise BadInput(f"There is no way to choose records called '{way}'.")
     given = {name: what for name, what in LIMITS.items() if first(fields, name)} if way == TARGET else {way: _WAYS[way]}
     if not given:
-        raise BadInput("No limit is written. Write at least one of those that are to be kept.")
-    chosen: Json = {}
-    for name, what in given.items():
-        kind = option_of(ProtectConfig, name).kind
-        chosen[name] = _number(first(fields, name), what, kind)
-        kind.judge(chosen[name], what)
-    return chosen
+        with about(next(iter(LIMITS))):
+            raise BadInput("No limit is written. Write at least one of those that are to be kept.")
+    return {name: limit_of(fields, name, what) for name, what in given.items()}
+
+
+def limit_of(fields: Fields, name: str, what: str) -> float:
+    """The number in a field that is an option of a protection."""
+    kind = option_of(ProtectConfig, name).kind
+    with about(name):
+        number = _number(first(fields, name), what, kind)
+        kind.judge(number, what)
+    return number
 
 
 def protect_form(protect: ProtectConfig) -> dict[str, list[str]]:
@@ -289,10 +327,16 @@ BESIDE_KEYS = ("carry", "spare", "also_known", "accept_leak")
 """Options that name columns beside the keys."""
 
 
+def _named(fields: Fields, name: str) -> tuple[str, ...]:
+    with about(name):
+        return names_in(first(fields, name), "A list of columns")
+
+
 def _treatments(text: str) -> dict[str, str]:
     """Treatments of columns, one on each line: ``income=top 99 %``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return dict(option_of(ProtectConfig, "treat").kind.read(lines, "A treatment")) if lines else {}
+    with about("treat"):
+        return dict(option_of(ProtectConfig, "treat").kind.read(lines, "A treatment")) if lines else {}
 
 
 def _number(text: str, what: str, kind: ValueKind) -> float:

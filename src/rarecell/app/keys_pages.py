@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rarecell.app.folder import ChosenFolder, stem
-from rarecell.app.forms import LABELLED, ROLES_OF_A_COLUMN, assess_config, first, form_of
+from rarecell.app.forms import LABELLED, ROLES_OF_A_COLUMN, about, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
 from rarecell.data.describe import FileProfile, Reading, profile_file
 from rarecell.data.names import joined_names, names_in
@@ -107,10 +107,11 @@ class KeysPages:
             base=base,
         )
         if config.population is not None and config.population < profile.n_records:
-            raise PopulationTooSmall.given(config.population, n_records=profile.n_records)
+            with about("population"):
+                raise PopulationTooSmall.given(config.population, n_records=profile.n_records)
         return self.pages.folder.checked(config)
 
-    def show(self, name: str, fields: Fields, problem: str | None = None) -> Response:
+    def show(self, name: str, fields: Fields, problem: RarecellError | None = None) -> Response:
         place, reading = self.pages.folder.resolve(name), _reading(fields)
         try:
             profile = self.profile(place, reading)
@@ -179,7 +180,7 @@ class KeysPages:
                 usual=self.pages.usual("assess", place),
             )
         except RarecellError as problem:
-            return self.show(name, fields, str(problem))
+            return self.show(name, fields, problem)
         return self.pages.go(f"/job/{job.number}")
 
 

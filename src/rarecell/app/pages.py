@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 
 from rarecell.app.folder import ChosenFolder, is_run, stem
-from rarecell.app.forms import BESIDE_KEYS, LIMITS, TARGET, first, in_app, protect_config, protect_form
+from rarecell.app.forms import BESIDE_KEYS, LIMITS, TARGET, about, first, in_app, protect_config, protect_form
 from rarecell.app.jobs import Job, Jobs, in_time_limit
 from rarecell.app.keys_pages import KeysPages
 from rarecell.app.recode_pages import RecodePages
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _HERE = Path(__file__).parent
-_NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None}
+_NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None, "field": ""}
 """Defaults for what the layout of every page needs, for pages that do not provide it."""
 
 _STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
@@ -91,7 +91,7 @@ class Pages:
                 fields = await read_form(request) if request.method == "POST" else {}
                 return await in_time_limit(lambda: show(request, fields))
             except RarecellError as problem:
-                return self.render("problem.html", status=400, problem=str(problem), step=None)
+                return self.render("problem.html", status=400, problem=problem, step=None)
             except OSError as problem:
                 sentence = f"A file could not be read: {problem.strerror or problem}."
                 return self.render("problem.html", status=400, problem=sentence, step=None)
@@ -100,8 +100,9 @@ class Pages:
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         running = self.jobs.running
-        if values.get("problem"):
-            values["problem"] = in_app(values["problem"])
+        problem = values.get("problem")
+        if problem is not None:
+            values |= {"problem": in_app(str(problem)), "field": getattr(problem, "field", "")}
         page = (
             environment()
             .get_template(template)
@@ -178,11 +179,12 @@ class Pages:
 
     def new_folder(self, name: str) -> Path:
         """The folder of a new run; it must not exist yet."""
-        place = self.folder.resolve(name, must_exist=False)
-        if place == self.folder.root or place.name.startswith("."):
-            raise BadInput("Give the run a name of its own, such as survey-1.")
-        if is_run(place):
-            raise OutputExists(f"A run called '{name}' already exists. Give this one another name.")
+        with about("run_name"):
+            place = self.folder.resolve(name, must_exist=False)
+            if place == self.folder.root or place.name.startswith("."):
+                raise BadInput("Give the run a name of its own, such as survey-1.")
+            if is_run(place):
+                raise OutputExists(f"A run called '{name}' already exists. Give this one another name.")
         return place
 
     def usual(self, command: str, place: Path) -> dict[str, float] | None:
@@ -251,10 +253,10 @@ class Pages:
                 usual=self.usual("protect", place),
             )
         except RarecellError as problem:
-            return self._show_protect(run, fields, str(problem))
+            return self._show_protect(run, fields, problem)
         return self.go(f"/job/{job.number}")
 
-    def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
+    def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: RarecellError | None = None) -> Response:
         costs = run.threshold_costs()
         threshold = run.summary.risk.threshold
         rows = [cost for cost in costs if round(cost["threshold"], 2) in TABLE_OF_THRESHOLDS]

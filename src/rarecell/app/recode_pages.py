@@ -98,7 +98,7 @@ class RecodePages:
         try:
             self.pages.keys.config(fields)
         except RarecellError as problem:
-            return self.pages.keys.show(first(fields, "file"), fields, str(problem))
+            return self.pages.keys.show(first(fields, "file"), fields, problem)
         return self.pages.go(f"/recode?draft={self.pages.drafts.keep(fields)}")
 
     def recode(self, request: Request, fields: dict[str, list[str]]) -> Response:

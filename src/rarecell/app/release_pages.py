@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.forms import decimal_number, first
+from rarecell.app.forms import about, first, limit_of
 from rarecell.app.runs import FinishedRun, allowed_by_profile
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.decision import profile_of, target_of
@@ -78,10 +78,10 @@ class ReleasePages:
                 back=f"/plan?name={quote(name)}&again={self.pages.drafts.keep(fields)}",
             )
         except RarecellError as problem:
-            return self._show_plan(run, fields, str(problem))
+            return self._show_plan(run, fields, problem)
         return self.pages.go(f"/job/{job.number}")
 
-    def _show_plan(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
+    def _show_plan(self, run: FinishedRun, fields: dict[str, list[str]], problem: RarecellError | None = None) -> Response:
         return self.pages.render(
             "plan.html",
             status=400 if problem else 200,
@@ -140,9 +140,10 @@ class ReleasePages:
 
 
 def _target(fields: dict[str, list[str]]) -> ProtectConfig:
-    limits = {name: decimal_number(first(fields, name), what) for name, what in _TARGETS.items() if first(fields, name)}
-    # ReleaseTarget reports everything that is wrong with a target.
-    ReleaseTarget(limits.get("max_correct_links"), limits.get("max_record_risk"))
+    limits = {name: limit_of(fields, name, what) for name, what in _TARGETS.items() if first(fields, name)}
+    with about(next(iter(_TARGETS))):
+        # ReleaseTarget reports everything that is wrong with a target.
+        ReleaseTarget(limits.get("max_correct_links"), limits.get("max_record_risk"))
     return ProtectConfig(max_correct_links=limits.get("max_correct_links"), max_record_risk=limits.get("max_record_risk"))
 
 

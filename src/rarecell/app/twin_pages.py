@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rarecell.app.folder import stem
-from rarecell.app.forms import decimal_number, first, whole_number
+from rarecell.app.forms import about, decimal_number, first, whole_number
 from rarecell.data.names import joined_names, names_in
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.synthesis import RESAMPLED, SMOOTHED, SynthesisSummary
@@ -92,10 +92,10 @@ class TwinPages:
                 back=f"/twin?file={quote(file)}&again={self.pages.drafts.keep(fields)}",
             )
         except RarecellError as problem:
-            return self._show(file, fields, str(problem))
+            return self._show(file, fields, problem)
         return self.pages.go(f"/job/{job.number}")
 
-    def _show(self, file: str, fields: Fields, problem: str | None = None) -> Response:
+    def _show(self, file: str, fields: Fields, problem: RarecellError | None = None) -> Response:
         place = self.pages.folder.resolve(file)
         profile = self.pages.keys.profile(place)
         suggested = [
@@ -143,16 +143,21 @@ def _options(fields: Fields) -> dict[str, Any]:
         "keys": [name for name in fields.get("keys", []) if name in columns],
         "household": household or None,
         "amounts": first(fields, "amounts") or SMOOTHED,
-        "least_count": whole_number(first(fields, "least_count") or "0", "The smallest cell"),
-        "files": whole_number(first(fields, "files") or "1", "The number of twins"),
     }
+    with about("least_count"):
+        options["least_count"] = whole_number(first(fields, "least_count") or "0", "The smallest cell")
+    with about("files"):
+        options["files"] = whole_number(first(fields, "files") or "1", "The number of twins")
     if first(fields, "epsilon"):
-        options["epsilon"] = decimal_number(first(fields, "epsilon"), "ε")
+        with about("epsilon"):
+            options["epsilon"] = decimal_number(first(fields, "epsilon"), "ε")
     if first(fields, "max_copies"):
-        options["max_copies"] = decimal_number(first(fields, "max_copies"), "The largest share of copies") / 100
+        with about("max_copies"):
+            options["max_copies"] = decimal_number(first(fields, "max_copies"), "The largest share of copies") / 100
     if first(fields, "near_pairs"):
         options["near_pairs"] = True
     analyses = [line.strip() for line in first(fields, "analysis").splitlines() if line.strip()]
     if analyses:
-        options["analysis"] = option_of(RunConfig, "analysis").kind.read(analyses, "The field “Analyses”")
+        with about("analysis"):
+            options["analysis"] = option_of(RunConfig, "analysis").kind.read(analyses, "The field “Analyses”")
     return options

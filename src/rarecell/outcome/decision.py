@@ -229,13 +229,12 @@ def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reaso
         return
     limit, name, words = allowed_links
     who, links, upper = _worst_links(summary, profile)
-    record_risk = profile.max_record_risk if summary.highest_risk > (profile.max_record_risk or 1.0) else None
     allowed = f"The profile allows {_at_most(limit)}{words}"
     if links > limit:
         yield _reason(
             name,
             f"{who} would be right about {people(links)} times. {allowed}.",
-            _fewer_links(summary, limit, folder, record_risk=record_risk),
+            _fewer_links(summary, profile, limit, folder),
         )
     elif upper is not None and upper > limit:
         yield _reason(
@@ -490,27 +489,34 @@ def _target(limit: float) -> str:
     return f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
 
 
-def _fewer_links(summary: RunSummary, limit: float, folder: str, *, record_risk: float | None = None) -> _Remedy:
-    """Find a way to so few links; ``record_risk`` is the highest risk of a record that has to be reached as well."""
+def _fewer_links(summary: RunSummary, profile: Profile, limit: float, folder: str) -> _Remedy:
+    """Find a way to so few links.
+
+    A file that was not swapped aims at the highest risk of a record as well if that is broken; one that was swapped, if that is kept, so
+    that it stays so. What swaps could not reach is not asked of them again.
+    """
     swap = summary.swap
     target = _target(limit)
+    record_risk = 1.0 if profile.max_record_risk is None else profile.max_record_risk
+    is_aimed_at = record_risk < 1.0 and (summary.highest_risk <= record_risk) == (swap is not None)
+    also = f" --max-record-risk {record_risk:g}" if is_aimed_at else ""
+    limits = {"max_correct_links": target, **({"max_record_risk": f"{record_risk:g}"} if is_aimed_at else {})}
     if swap is None:
-        also = "" if record_risk is None else f" --max-record-risk {record_risk:g}"
         return _Remedy(
             "Let the program find coarser keys and swaps that get there, and what each would cost",
             f"rarecell plan --config {shlex.quote(_config(folder))} --max-correct-links {target}{also}",
             "plan",
             "Find a plan",
-            {"max_correct_links": target, **({} if record_risk is None else {"max_record_risk": f"{record_risk:g}"})},
+            limits,
         )
     before = None if swap.target is None else swap.target.max_correct_links
     if swap.formal is None and swap.places is None and (before is None or before > float(target)):
         return _Remedy(
             "Swap as many records as it takes",
-            protect_command(folder, f"--max-correct-links {target}", "protected-again"),
+            protect_command(folder, f"--max-correct-links {target}{also}", "protected-again"),
             "protect",
             "Protect again, towards this target",
-            {"way": "target", "max_correct_links": target},
+            {"way": "target", **limits},
         )
     return _coarser(summary, folder)
 

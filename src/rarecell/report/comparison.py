@@ -62,7 +62,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure(_BEFORE, "AIC", lambda run: run.model.aic),
     Measure(_BEFORE, "degrees of freedom", lambda run: run.model.degrees_of_freedom),
     Measure(_BEFORE, "cliques", lambda run: len(run.model.cliques)),
-    Measure(_DONE, "records swapped", _of_swap(lambda swap: swap.swapped)),
+    Measure(_DONE, "chosen records swapped", _of_swap(lambda swap: swap.swapped)),
     Measure(_DONE, "key values changed", _of_swap(lambda swap: swap.values_changed)),
     Measure(_DONE, "share of key values changed", _of_swap(lambda swap: swap.share_changed), _share),
     Measure(_DONE, "values blanked", _of_swap(lambda swap: swap.suppression and swap.suppression.values)),

@@ -78,7 +78,7 @@ def _before_release(summary: RunSummary, ways_out: list[NextStep], folder: str) 
         steps_left.append(
             NextStep(
                 "Read what it cost, sign, and hand the file over",
-                f"rarecell handover {shlex.quote(folder)}",
+                f'rarecell handover {shlex.quote(folder)} --signed-by "NAME"',
             )
         )
     steps_left.append(

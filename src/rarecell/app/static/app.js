@@ -1,6 +1,6 @@
 "use strict";
-// The pages work without this file. It adds live progress, the slider of thresholds, copying, a look at the keys, and
-// bands whose edges can be dragged.
+// The pages work without this file. It adds live progress, problems beside their fields, the slider of thresholds, copying, a look at the
+// keys, and bands whose edges can be dragged.
 
 (function watchJob() {
   const box = document.querySelector("[data-job]");
@@ -52,6 +52,18 @@
     setTimeout(look, 500);
   }
   look();
+})();
+
+(function showProblemBesideItsField() {
+  const problem = document.querySelector(".problem[data-field]");
+  const field = problem && document.getElementsByName(problem.dataset.field)[0];
+  if (!field || field.type === "hidden") return;
+  for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") || ""} problem`.trim());
+  field.after(problem);
+  field.focus({ preventScroll: true });
+  field.scrollIntoView({ block: "center", behavior: "instant" });
 })();
 
 (function slideThreshold() {

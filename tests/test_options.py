@@ -59,6 +59,7 @@ OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
     "profile": st.sampled_from(["public", "clinical"]),
     "treat": st.sampled_from([{"income": "top 99 %, round 100"}, {"wage": "noise 5 %", "phone": "drop"}]),
     "memory": st.sampled_from(["4GB", "2GiB"]),
+    "missing_codes": st.sampled_from(["age=-9,99; income=998", "-9, 99", "proposed"]),
     "formal": st.just({"epsilon": (4.0, 5.5), "root": ("a", "b"), "rare": 3}),
 }
 """Values of options whose kind says too little about them."""

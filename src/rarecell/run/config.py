@@ -135,7 +135,13 @@ _OF_ATTRIBUTES = ("l_diversity", "t_closeness", "max_guess_gain")
 class ProtectConfig:
     """Which records to protect, and what must not change. Records are chosen in one way, or a target is set."""
 
-    records: tuple[int, ...] | None = option(Rows(), "Records to protect, by number.", Group.RECORDS, on=PROTECTING, default=None)
+    records: tuple[int, ...] | None = option(
+        Rows(),
+        "Records to protect, by number: from 1 on the command line, from 0 in a configuration.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
     risk_above: float | None = option(
         Number(high=1.0, metavar="P"),
         "Protect records with a risk above P.",
@@ -192,7 +198,7 @@ class ProtectConfig:
     )
     k: int | None = option(
         Count(2, metavar="K"),
-        "Every released combination of key values occurs at least K times: by swaps as far as these help, then by the fewest blanks. May "
+        "Every released combination of key values occurs at least K times: by swaps as far as these help, then by few blanks. May "
         "stand alone or beside another way of choosing records.",
         Group.RECORDS,
         on=PLANNING,
@@ -230,7 +236,7 @@ class ProtectConfig:
     )
     max_guess_gain: float | None = option(
         Number(high=1.0, metavar="SHARE"),
-        "Whoever finds a person's group may guess a sensitive value right for at most this share more people than from the file as a whole; the column is blanked in the groups that give most away, and in others, so that a blank tells nothing.",
+        "How many more people, as a share, may have a sensitive value guessed right from their group than from the file as a whole; the column is blanked in the groups that give most away, and in others, so that a blank itself says nothing.",
         Group.RECORDS,
         on=PLANNING,
         default=None,
@@ -360,7 +366,7 @@ class ProtectConfig:
     also_known: tuple[str, ...] = option(
         Names("A,B"),
         "Columns beside the keys that an intruder may hold as well, and that are not swapped: what such a one finds is judged like the "
-        "rest. Without it every column is tried, and the worst are shown as a warning.",
+        "rest. Without it columns are tried one by one, and the worst are shown as a warning.",
         Group.INTRUDERS,
         on=("protect", "attack"),
         default=(),
@@ -566,8 +572,8 @@ class RunConfig:
     )
     missing: str = option(
         Word(choices.MISSING),
-        "What a missing key value means: a level of its own, compatible with every value (an intruder who does not know who failed "
-        "to answer), known to a complete register (an intruder who has the true value of everybody), a record to drop, or an error.",
+        "What a missing key value means: a value of its own (level), any value to an intruder who does not know who failed to answer "
+        "(matches-anything), the true value to one whose register lacks nothing (register-complete), a record to drop, or an error (refuse).",
         Group.INTRUDERS,
         on=READING,
         default="level",

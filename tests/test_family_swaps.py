@@ -106,6 +106,36 @@ def test_tables_of_persons_stay_exact(sample: pa.Table, done: rc.run.results.Pro
             assert before == after
 
 
+def test_members_beyond_the_last_place_stay_in_tables_with_what_their_household_shares() -> None:
+    """A row has places for most members. Who has none moves with what all share, such as the town, and nothing else of them does."""
+    rng = np.random.default_rng(5)
+    size = rng.choice([1, 2, 3, 4, 5, 6, 7], 300, p=[0.2, 0.3, 0.2, 0.14, 0.08, 0.05, 0.03])
+    home = np.repeat(np.arange(300), size)
+    town = rng.integers(0, 6, 300)[home]
+    origin = np.where(rng.random(len(home)) < 0.7, town, rng.integers(0, 6, len(home)))
+    people = pa.table(
+        {
+            "town": [f"town {code}" for code in town],
+            "origin": [f"origin {code}" for code in origin],
+            "age": rng.integers(0, 80, len(home)),
+            "home": home,
+        }
+    )
+    keys = ["town", "origin", "age"]
+    done = rc.protect(people, keys=keys, population=10 * len(people), household="home", risk_above=0.2, seed=2)
+    families, plan = done.assessment.families, done.plan
+    assert families is not None
+    assert isinstance(plan, FamilyPlan)
+    assert families.rows.layout.n_places < size.max()
+    assert any({"town", "origin"} <= {name.partition("/")[0] for name in clique} for clique in done.assessment.model.cliques)
+    of_homes = plan.of_households
+    assert plan.release.moves("town").any()
+    assert done.summary.swap.margins_identical  # type: ignore[union-attr]
+    beyond = families.rows.members.size > families.rows.layout.n_places
+    town_moves = of_homes.moved & np.uint64(1 << of_homes.table.keys.index("town")) != 0
+    assert not (town_moves & (beyond[of_homes.records] | beyond[of_homes.partners])).any()
+
+
 def test_households_are_swapped_in_rings_that_keep_every_table(done: rc.run.results.Protection) -> None:
     plan = done.plan
     of_households = plan.of_households

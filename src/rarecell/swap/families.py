@@ -300,14 +300,33 @@ def _planned_again(
 
 
 def breaks_a_rule(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
-    """Which pairs leave one of their households, or another group of its members, with a broken rule."""
+    """Which pairs leave one of their households, or another group of its members, with a broken rule, or tear a table of persons."""
     after = _released(task, plan)
     broken = np.append(task.rules.any_broken(task.rows, after), False)
     for rules in task.clusters:
         broken[task.rows.members.of_record[rules.broken_records(after)]] = True
     # The last entry is for members of institutions, who have no row.
     broken[-1] = False
-    return np.asarray(broken[plan.records] | broken[plan.partners])
+    torn = tears_a_table(task, plan)
+    return np.asarray(broken[plan.records] | broken[plan.partners] | torn)
+
+
+def tears_a_table(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
+    """Which pairs move a key that all members share, but not what a kept table holds together with it for a member who has no place.
+
+    Members beyond the last place of a row keep all that they do not share with their household.
+    """
+    layout, persons = task.rows.layout, task.persons
+    shared = {layout.keys[k].key for k in layout.shared}
+    table, joined = persons.table, set[str]()
+    key_of = {name: table.keys[key] for name, key in zip(table.vertex_names, table.vertex_key.tolist(), strict=True)}
+    for names in (*(table.names_of(mask) for mask in persons.model.generator_masks), *persons.keep):
+        keys = {key_of.get(name, name) for name in names}
+        if keys - shared:
+            joined |= keys & shared
+    columns = sum(1 << c for c, column in enumerate(layout.columns) if column.place < 0 and column.name in joined)
+    beyond = task.rows.members.size > layout.n_places
+    return np.asarray((plan.moved & np.uint64(columns) != 0) & (beyond[plan.records] | beyond[plan.partners]))
 
 
 def leaves_a_link(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:

@@ -530,5 +530,6 @@ def rough_shown(count: Count) -> Count:
 
 def risk_shown(count: Count) -> Count:
     """The same for a count that is a risk: it does not look better than it is."""
-    is_rough = isinstance(count, int) and not isinstance(count, bool) and count >= SMALLEST_COUNT
-    return rough_count_up(count) if is_rough else rough_shown(count)
+    if isinstance(count, int) and not isinstance(count, bool) and count >= SMALLEST_COUNT:
+        return rough_count_up(count)
+    return rough_shown(count)

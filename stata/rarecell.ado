@@ -10,7 +10,7 @@ program rarecell
     }
     else if "`what'" == "protect" {
         syntax varlist [, POPulation(real 0) Weight(varname numeric) TOP(integer 0) RISKabove(real -1) ///
-            THReshold(real 0.2) SEED(integer 0) OUT(string) REPlace]
+            THReshold(real 0.2) SEED(integer -1) OUT(string) REPlace]
         if `top' == 0 & `riskabove' < 0 {
             display as error "say which records to protect: riskabove(0.2) or top(20)"
             exit 198
@@ -31,18 +31,24 @@ version 16
 python:
 def rarecell_options(what, local):
     """The options of a command as rarecell's keywords; ``local`` reads a local macro."""
-    found = {"keys": local("varlist").split(), "threshold": float(local("threshold"))}
+    import secrets
+
+    options = {"keys": local("varlist").split(), "threshold": float(local("threshold"))}
     if float(local("population")) > 0:
-        found["population"] = int(float(local("population")))
+        options["population"] = int(float(local("population")))
     if local("weight"):
-        found["weight"] = local("weight")
+        options["weight"] = local("weight")
     if what == "protect":
         if int(local("top")) > 0:
-            found["top"] = int(local("top"))
+            options["top"] = int(local("top"))
         if float(local("riskabove")) >= 0:
-            found["risk_above"] = float(local("riskabove"))
-        found["seed"] = int(local("seed"))
-    return found
+            options["risk_above"] = float(local("riskabove"))
+        if int(local("seed")) >= 0:
+            options["seed"] = int(local("seed"))
+        else:
+            # What is in memory afterwards is a release: whoever could draw the same swaps could undo them.
+            options["swap_seed"] = secrets.randbits(63)
+    return options
 
 
 def rarecell_table(names, data):

@@ -16,6 +16,9 @@
 probability that it is the only one with its values in the population. {cmd:rarecell protect} does the same, and then swaps values of the
 keys between records in memory such that every table the model rests on stays as it was. Save the data under a new name afterwards.
 
+{pstd}Variables other than the keys and the weight are not looked at. One that gives a swapped key away, such as the year of birth beside
+the age, undoes the protection. {cmd:rarecell protect survey.dta} in a terminal looks for such variables.
+
 {title:Options}
 
 {phang}{opt population(#)} is the number of units that the sample was drawn from.
@@ -27,6 +30,8 @@ keys between records in memory such that every table the model rests on stays as
 {phang}{opt threshold(#)} is the risk from which a record is called risky, 0.2 unless given.
 
 {phang}{opt top(#)} protects so many of the riskiest records; {opt riskabove(#)} those with a higher risk.
+
+{phang}{opt seed(#)} makes swaps that can be repeated. Unless it is given, they are drawn by a secret number.
 
 {phang}{opt out(folder)} writes the report and all files of the run; {opt replace} allows them to be replaced.
 

@@ -52,6 +52,51 @@ def test_row_numbers_of_r_begin_at_1(half: ModuleType) -> None:
     assert "The question." in half.explain(found)
 
 
+def test_whatever_was_done_to_a_column_reaches_the_protected_data_of_r(half: ModuleType) -> None:
+    """A column that travelled with a swapped key would otherwise give the key back, and a treated one would be as it came."""
+    region = [(row * row) % 7 for row in range(300)]
+    columns = {
+        "age": [20 + (row * 7) % 23 for row in range(300)],
+        "region": region,
+        "district": [f"district {code}" for code in region],
+        "income": [1000.0 + row for row in range(300)],
+        "phone": [f"0{row}" for row in range(300)],
+        "pets": [row % 2 for row in range(300)],
+    }
+    frame = half.table(columns, {name: [False] * 300 for name in columns})
+    options = {
+        "keys": ["age", "region"],
+        "population": 5000.0,
+        "model": "single",
+        "top": 40.0,
+        "carry": "district",
+        "swap_seed": 1.0,
+    }
+    treat = {"income": "round 100", "phone": "drop"}
+    done = half.run("protect", frame, {**options, "treat": treat})
+    assert half.released(done) == {
+        "names": ["age", "region", "district", "income", "pets"],
+        "changed": ["region", "district", "income"],
+    }
+    regions, districts = (half.column_back(done, name)["values"] for name in ("region", "district"))
+    assert districts == [f"district {code}" for code in regions]
+
+
+def test_the_swaps_of_r_are_secret_unless_a_seed_is_given(half: ModuleType) -> None:
+    columns = {"age": [20 + (row * 7) % 23 for row in range(200)], "sex": ["f" if row % 3 else "m" for row in range(200)]}
+    frame = half.table(columns, {name: [False] * 200 for name in columns})
+    options = {"keys": ["age", "sex"], "population": 3000.0, "model": "single", "top": 2.0}
+
+    def swap_seed(**more: float) -> int | None:
+        seed: int | None = half.run("protect", frame, {**options, **more}).assessment.config.protect.swap_seed
+        return seed
+
+    drawn = {swap_seed(), swap_seed()}
+    assert len(drawn) == 2
+    assert None not in drawn
+    assert (swap_seed(seed=3.0), swap_seed(swap_seed=4.0)) == (None, 4)
+
+
 def test_twins_for_r(half: ModuleType) -> None:
     columns = {"age": [20 + (row * 7) % 23 for row in range(200)], "sex": ["f" if row % 3 else "m" for row in range(200)]}
     frame = half.table(columns, {name: [row == 4 for row in range(200)] for name in columns})
@@ -100,6 +145,13 @@ stopifnot(identical(sort(new$age), sort(people$age)), !identical(new, people))
 banded <- protected_data(protect(people, keys = c("age", "job", "sex"), population = 5000, model = "single", top = 5,
                                  recode = list(age = "10-year bands")))
 stopifnot(is.character(banded$age), !anyNA(banded$age), length(unique(banded$age)) < 5)
+dated <- people
+dated$born <- as.Date("2000-01-01") + dated$age
+dated$since <- as.Date("2000-02-03") + 0:299
+treated <- protected_data(protect(dated, keys = c("age", "job", "sex"), population = 5000, model = "single", top = 20, seed = 1,
+                                  keep = list("sex"), treat = list(income = "drop", since = "date to month")))
+stopifnot(identical(names(treated), c("age", "job", "sex", "born", "since")), !identical(treated$born, dated$born))
+stopifnot(all(treated$born == as.Date("2000-01-01") + treated$age), identical(treated$since, format(dated$since, "%Y-%m")))
 report(kept, file.path(tempdir(), "run"))
 stopifnot(file.exists(file.path(tempdir(), "run", "report.html")))
 told <- tryCatch(assess(people, keys = c("age", "jobb"), population = 5000), error = conditionMessage)

@@ -46,7 +46,7 @@ class Memory:
             self.columns[name][row] = value
 
 
-DEFAULTS = {"population": "4000", "threshold": ".2", "top": "0", "riskabove": "-1", "seed": "0", "varlist": "age job sex"}
+DEFAULTS = {"population": "4000", "threshold": ".2", "top": "0", "riskabove": "-1", "seed": "-1", "varlist": "age job sex"}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, what: str, **options: str) -> Memory:
@@ -86,6 +86,22 @@ def test_protect_swaps_values_of_keys_in_memory(monkeypatch: pytest.MonkeyPatch)
     for key in ("age", "job", "sex"):
         assert sorted(map(str, memory.columns[key])) == sorted(map(str, before[key]))
     assert any(memory.columns[key] != before[key] for key in ("age", "job", "sex"))
+
+
+def test_swaps_are_secret_unless_a_seed_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[Any] = []
+    protect = rc.protect
+
+    def listening(data: Any, **options: Any) -> Any:
+        seeds.append(options.get("swap_seed", options.get("seed")))
+        return protect(data, **options)
+
+    monkeypatch.setattr(rc, "protect", listening)
+    for seed in ("-1", "-1", "7"):
+        run(monkeypatch, "protect", top="4", seed=seed)
+    assert len(set(seeds)) == 3
+    assert None not in seeds
+    assert seeds[2] == 7
 
 
 def test_an_error_is_one_paragraph(monkeypatch: pytest.MonkeyPatch) -> None:

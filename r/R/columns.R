@@ -37,6 +37,11 @@ column_from_python <- function(back, original) {
     known <- values[!is.na(values)] %in% levels(original)
     return(if (all(known)) factor(values, levels = levels(original), ordered = is.ordered(original)) else factor(values))
   }
+  if (inherits(original, "Date")) {
+    dates <- as.Date(values, optional = TRUE)
+    # What is no date any more, such as a quarter, stays the text that it came as.
+    return(if (identical(is.na(dates), is.na(values))) dates else values)
+  }
   # A recoded key has labels such as "20-24" where it had numbers.
   if (is.character(values) && !is.character(unclass(original))) return(values)
   mode(values) <- mode(unclass(original))

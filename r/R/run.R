@@ -1,7 +1,7 @@
 run <- function(what, data, options) {
   input <- if (is.character(data) && length(data) == 1) normalizePath(data, mustWork = TRUE) else asked(as_python_table(data))
   result <- asked(python()$run(what, input, options))
-  structure(list(result = result, data = data, keys = options$keys, what = what), class = "rarecell_run")
+  structure(list(result = result, data = data, what = what), class = "rarecell_run")
 }
 
 #' The census sample of the tutorial, whose population is known: 179 of its records are population uniques.
@@ -40,12 +40,16 @@ record_risk <- function(x) {
   as.data.frame(lapply(asked(python()$risk_columns(x$result)), as.vector))
 }
 
-#' The protected data: same rows, same columns, same labels.
+#' The protected data: same rows and labels, without the columns that were dropped.
 protected_data <- function(x) {
   if (x$what != "protect") stop("Only protect() changes data.", call. = FALSE)
   if (!is.data.frame(x$data)) stop("The data are in a file; write the protected file with report().", call. = FALSE)
+  released <- asked(python()$released(x$result))
   out <- x$data
-  for (key in x$keys) out[[key]] <- column_from_python(asked(python()$column_back(x$result, key)), x$data[[key]])
+  for (name in setdiff(names(out), unlist(released$names))) out[[name]] <- NULL
+  for (name in unlist(released$changed)) {
+    out[[name]] <- column_from_python(asked(python()$column_back(x$result, name)), x$data[[name]])
+  }
   out
 }
 

@@ -4,11 +4,15 @@ R has a missing value in every type and no vectors of length one apart from sing
 apart. R counts rows from 1; whatever is a row number is changed here.
 """
 
+import secrets
+
 import numpy as np
 import pyarrow as pa
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.options import Names, Rows, Sets, options_of
 
 
 def table(columns, missing):
@@ -23,22 +27,30 @@ def _listed(values):
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-_LISTS = ("columns", "keys", "sensitive", "never_swap", "within", "records")
+def _options_of_kind(*kinds):
+    return {option.name for owner in (RunConfig, ProtectConfig) for option in options_of(owner) if isinstance(option.kind, kinds)}
+
+
+_LISTS = {"columns", "keys", *_options_of_kind(Names, Rows)}
+_SETS = _options_of_kind(Sets)
 
 
 def run(what, frame, options):
-    """``assess`` or ``protect`` with the options of R: single names for lists of one, row numbers from 1."""
+    """``assess``, ``protect`` or ``synthesise`` with the options of R: single names for lists of one, row numbers from 1.
+
+    Protected data are a release, so partners are chosen by a secret number unless a seed, or an earlier release, is given.
+    """
     given = {name: value for name, value in options.items() if value is not None}
-    for name in _LISTS:
-        if name in given:
-            given[name] = _listed(given[name])
+    for name in _LISTS & given.keys():
+        given[name] = _listed(given[name])
+    for name in _SETS & given.keys():
+        given[name] = [_listed(members) for members in _listed(given[name])]
     if "records" in given:
         given["records"] = [int(number) - 1 for number in given["records"]]
-    for name in ("population", "top", "seed", "restarts", "max_clique", "files", "least_count"):
-        if isinstance(given.get(name), float) and given[name].is_integer():
-            given[name] = int(given[name])
-    if isinstance(given.get("keep"), (list, tuple)):
-        given["keep"] = [_listed(margin) for margin in given["keep"]]
+    # R writes whole numbers without a type of their own.
+    given = {name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in given.items()}
+    if what == "protect" and not given.keys() & {"seed", "swap_seed", "released", "formal"}:
+        given["swap_seed"] = secrets.randbits(63)
     return getattr(rc, what)(frame, **given)
 
 
@@ -48,6 +60,13 @@ def risk_columns(result):
     columns = {name: frame.column(name).to_numpy(zero_copy_only=False) for name in frame.column_names}
     columns["record"] = columns["record"] + 1
     return {name: values.tolist() for name, values in columns.items()}
+
+
+def released(result):
+    """The names of the columns of the protected data, and those of them that are not as they were."""
+    before, after = result.assessment.data.native_frame, result.frame
+    names = after.column_names
+    return {"names": names, "changed": [name for name in names if not after.column(name).equals(before.column(name))]}
 
 
 def column_back(result, name):

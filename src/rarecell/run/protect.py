@@ -87,8 +87,9 @@ def protect(
     """Assess a file, swap values of its risky records, and check that every kept margin is unchanged.
 
     Takes the parameters of :func:`rarecell.assess` and the fields of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
-    ``never_swap``, … The protected file is written to ``out`` in the format of the input; without ``out`` nothing is
-    written, and ``Protection.frame`` has the protected data.
+    ``never_swap``, … The protected file is written to ``out`` in the format of the input, with partners chosen by a secret number.
+    Without ``out`` nothing is written, ``Protection.frame`` has the protected data, and partners are chosen by ``seed``, so that a
+    script can be repeated: give a ``swap_seed`` that nobody knows if that frame is released.
 
     Returns
     -------

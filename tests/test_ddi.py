@@ -92,7 +92,17 @@ def test_the_check_would_notice() -> None:
 def test_the_codebook_of_a_handover_has_the_structure_of_the_schema(tmp_path: Path, name: str) -> None:
     survey = FILES[name](tmp_path, leaks=False)
     options = {**survey.options, "missing_codes": "wscore=-9" if name == "mics" else "PE041=8"}
-    rc.protect(survey.path, out=tmp_path / "run", top=3, model="single", resolution="full", search="greedy", seed=1, **options)
+    rc.protect(
+        survey.path,
+        out=tmp_path / "run",
+        top=3,
+        model="single",
+        resolution="full",
+        search="greedy",
+        restarts=1,
+        seed=1,
+        **options,
+    )
     made = handover(tmp_path / "run", reason="test")
     text = (made / "codebook.xml").read_text(encoding="utf-8")
     check_structure(text)

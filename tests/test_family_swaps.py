@@ -302,7 +302,14 @@ def test_swaps_of_single_persons_break_no_rule(sample: pa.Table, population: pa.
 
 def test_a_target_counts_households(sample: pa.Table, population: pa.Table) -> None:
     reached = rc.protect(
-        sample, keys=KEYS, population=len(population), household="home", max_correct_links=40.0, seed=1
+        sample,
+        keys=KEYS,
+        population=len(population),
+        household="home",
+        max_correct_links=40.0,
+        seed=1,
+        search="greedy",
+        restarts=1,
     ).summary.swap
     assert reached.target is not None
     assert "household" in reached.target.sentence
@@ -459,7 +466,8 @@ def test_in_the_census_somebody_with_the_program_finds_about_what_is_claimed() -
     population = datasets.census_households()
     sample = datasets.census_household_sample(0.004, 3, people=population)
     options = {"keys": ["relationship", "sex", "age"], "population": population.num_rows, "household": "household"}
-    done = rc.protect(sample, risk_above=0.2, seed=1, **options)
+    # Any model of households that is good will do, and an exact search for the best takes two thirds of the time.
+    done = rc.protect(sample, risk_above=0.2, seed=1, search="greedy", restarts=1, **options)
     claimed = done.summary.swap.intruder("household-shadow")
     families = rc.assess(sample, register=population, **options).families
     register = Register.counted(families.register.people, families.register.place)

@@ -103,7 +103,15 @@ def test_a_limit_for_means_is_reached_and_protects_as_many(limit: float) -> None
 
 def test_the_frontier_of_a_plan_says_what_moves_beside_the_keys() -> None:
     table = earnings(1_200)
-    asked = {"keys": KEYS, "population": 40_000, "weight": "weight", "seed": 3, "model": "single", "search": "greedy"}
+    asked = {
+        "keys": KEYS,
+        "population": 40_000,
+        "weight": "weight",
+        "seed": 3,
+        "model": "single",
+        "search": "greedy",
+        "restarts": 1,
+    }
     found = rc.plan(table, max_correct_links=12.0, candidates=4, **asked)
     moved = [point for point in found.points if point.swaps]
     assert moved

@@ -32,7 +32,7 @@ def people() -> pa.Table:
 
 
 OPTIONS: dict[str, Any] = {"keys": ["age", "sex", "region"], "population": 60_000, "id": "person", "top": 8, "seed": 2, "model": "single",
-                           "search": "greedy", "resolution": "full"}  # fmt: skip
+                           "resolution": "full"}  # fmt: skip
 
 
 def check(run: Path, before: pa.Table) -> None:

@@ -127,7 +127,7 @@ def survey(tmp_path: Path) -> Path:
     return tmp_path / "survey.csv"
 
 
-QUICK = {"keys": ["age", "sex", "region"], "population": 40_000, "model": "single", "resolution": "full", "search": "greedy"}
+QUICK = {"keys": ["age", "sex", "region"], "population": 40_000, "model": "single", "resolution": "full"}
 
 
 def test_describe_proposes_and_a_run_accepts(survey: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.whole_files import FILES
 
 pytest.importorskip("pyreadstat")
 
-QUICK = {"model": "single", "resolution": "full", "search": "greedy", "seed": 1}
+QUICK = {"model": "single", "resolution": "full", "search": "greedy", "restarts": 1, "seed": 1}
 
 
 @pytest.fixture

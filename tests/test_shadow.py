@@ -191,7 +191,7 @@ def census(fraction: float, seed: int) -> tuple[rc.SwapPlan, Register, Register]
     codes = everybody.cells[everybody.cell_of_record]
     rows = np.random.default_rng(seed).choice(len(codes), round(fraction * len(codes)), replace=False)
     table = rc.ContingencyTable.from_codes(codes[np.sort(rows)], everybody.categories)
-    model, risk_model = rc.select_model(table, search="greedy", seed=0).best, rc.fit_backoff(table)
+    model, risk_model = rc.select_model(table, search="greedy", restarts=1, seed=0).best, rc.fit_backoff(table)
     risk = rc.record_risk(table, risk_model, population=len(codes))
     plan = rc.plan_swaps(
         table, model, records=risk.above(0.2), risk=risk, register=Register.modelled(risk, risk_model), seed=seed
@@ -364,7 +364,7 @@ def test_partners_are_chosen_again_where_too_many_links_would_be_sure(monkeypatc
     # In so small a file few links are as sure as 0.8.
     monkeypatch.setattr(sure_links, "SURE_ABOVE", 0.5)
     monkeypatch.setattr(sure_links, "SURE_SHARE", 0.0)
-    asked = {"keys": keys, "population": adults.num_rows, "risk_above": 0.2, "search": "greedy", "seed": 1}
+    asked = {"keys": keys, "population": adults.num_rows, "risk_above": 0.2, "search": "greedy", "restarts": 1, "seed": 1}
     done, free = (rc.protect(sample, **asked, **more) for more in ({}, {"max_sure_links": 1e9}))
     n_sure = [next(one.claimed for one in run.summary.swap.intruder("shadow").sure if one.above == 0.5) for run in (done, free)]  # type: ignore[union-attr]
     notes = [note for note in done.summary.notes if "would have been surer" in note]
@@ -379,7 +379,7 @@ def test_trial_runs_teach_an_attack_on_a_file_that_a_run_made(sparse: pa.Table, 
     sample, register = tmp_path / "sample.parquet", tmp_path / "register.parquet"
     pq.write_table(sparse.slice(0, 600).select(keys), sample)
     pq.write_table(sparse.select(keys), register)
-    rc.protect(sample, keys=keys, population=6_000, risk_above=0.2, search="greedy", seed=1, out=tmp_path / "run")
+    rc.protect(sample, keys=keys, population=6_000, risk_above=0.2, seed=1, out=tmp_path / "run")
     released = tmp_path / "run" / "protected.parquet"
     by_place = rc.attack(released, original=sample, keys=keys, register=register)
     after = {one.name: one.after for one in by_place.summary.intruders}

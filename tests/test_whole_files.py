@@ -17,7 +17,7 @@ from tests.whole_files import FILES
 
 pytest.importorskip("pyreadstat")
 
-QUICK = {"top": 3, "model": "single", "resolution": "full", "seed": 1, "search": "greedy"}
+QUICK = {"top": 3, "model": "single", "resolution": "full", "seed": 1, "search": "greedy", "restarts": 1}
 
 
 def search(path: Path, options: dict[str, object]) -> LeakSearch:

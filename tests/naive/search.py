@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from functools import cache
 
-import networkx as nx
 import numpy as np
 
 from rarecell.graph.chordal import ChordalGraph
@@ -18,12 +17,27 @@ def chordal_graphs(n_vertices: int, forced: tuple[tuple[int, int], ...] = ()) ->
     pairs = [pair for pair in itertools.combinations(range(n_vertices), 2) if pair not in forced]
     found = []
     for chosen in itertools.product((False, True), repeat=len(pairs)):
-        graph = nx.empty_graph(n_vertices)
-        graph.add_edges_from(forced)
-        graph.add_edges_from(pair for pair, is_in in zip(pairs, chosen, strict=True) if is_in)
-        if n_vertices < 4 or nx.is_chordal(graph):
-            found.append(ChordalGraph.from_edges(n_vertices, graph.edges))
+        edges = [*forced, *(pair for pair, is_in in zip(pairs, chosen, strict=True) if is_in)]
+        neighbours = [0] * n_vertices
+        for u, v in edges:
+            neighbours[u] |= 1 << v
+            neighbours[v] |= 1 << u
+        if _can_be_eliminated(tuple(neighbours), (1 << n_vertices) - 1):
+            found.append(ChordalGraph.from_edges(n_vertices, edges))
     return tuple(found)
+
+
+def _can_be_eliminated(neighbours: tuple[int, ...], left: int) -> bool:
+    """Whether vertices whose neighbours are all adjacent can be taken away until none is left: a graph is chordal exactly if so."""
+    while left:
+        for v, around in enumerate(neighbours):
+            near = around & left
+            if left >> v & 1 and all(not near >> u & 1 or near & ~neighbours[u] == 1 << u for u in range(len(neighbours))):
+                left ^= 1 << v
+                break
+        else:
+            return False
+    return True
 
 
 def graph_score(score: Score, graph: ChordalGraph) -> float:

@@ -30,7 +30,7 @@ from rarecell.data.describe import profile_file
 from rarecell.errors import BadInput, RarecellError
 from rarecell.progress import OpenStage, Stage, StageTree
 from rarecell.report import write_report
-from rarecell.run.config import RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary, protected_summary, riskiest_records, typed, typed_records
 
@@ -251,8 +251,12 @@ def test_what_was_chosen_is_still_there_after_a_mistake(folder: Path) -> None:
 
 def test_ways_to_choose_records() -> None:
     config = RunConfig(input="x.csv", keys=("a", "b"), population=10)
-    assert protect_config({"way": ["risk_above"], "risk_above": ["0.25"]}, config).protect.risk_above == 0.25  # type: ignore[union-attr]
-    top = protect_config({"way": ["top"], "top": ["5"], "never_swap": ["a"], "keep": ["a,b; b ,c"]}, config).protect
+
+    def protection(fields: dict[str, list[str]]) -> ProtectConfig | None:
+        return protect_config(fields, config, columns=lambda: ("a", "b", "c")).protect
+
+    assert protection({"way": ["risk_above"], "risk_above": ["0.25"]}) == ProtectConfig(risk_above=0.25)
+    top = protection({"way": ["top"], "top": ["5"], "never_swap": ["a"], "keep": ["a,b; b ,c"]})
     assert top is not None
     assert (top.top, top.never_swap, top.keep) == (5, ("a",), (("a", "b"), ("b", "c")))
     for wrong in (
@@ -265,7 +269,7 @@ def test_ways_to_choose_records() -> None:
         {"way": ["top"], "top": ["1"], "keep": ["a,b;;a"]},
     ):
         with pytest.raises(BadInput):
-            protect_config(wrong, config)
+            protection(wrong)
 
 
 # ---------------------------------------------------------------------- finished runs
@@ -336,6 +340,31 @@ def test_each_threshold_has_its_cost(folder: Path) -> None:
     assert costs[1.0]["left"] == pytest.approx(2.505)
     assert [costs[t]["stuck"] for t in (0.5, 1.0)] == [1, 0]
     assert costs[0.25]["share"] == pytest.approx(2 / 7)
+
+
+@pytest.mark.parametrize("known", ["households", "register", "scenarios"])
+def test_a_threshold_costs_what_the_protection_swaps(folder: Path, known: str) -> None:
+    """Records are chosen by the larger risk, alone or with the family, by what was counted, or by the worst of several intruders."""
+    place = write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
+    columns = {
+        "households": {"household_unique_probability": [0.5, 0.0, 0.0, 0.5, 0.5, 0.95, 0.0]},
+        "register": {"population_count": [3, 1, 1, 4, 2, 2, 5]},
+        "scenarios": {"worst_probability": [0.3, 0.0, 0.1, 0.25, 0.7, 0.9, 1.0]},
+    }[known]
+    risks = pq.read_table(place / "risk.parquet")
+    for name, values in columns.items():
+        risks = risks.append_column(name, pa.array(values))
+    pq.write_table(risks, place / "risk.parquet")
+    costs = FinishedRun.read(place, "one").threshold_costs()
+    records, left = {"households": (5, 0.105), "register": (2, 0.0), "scenarios": (4, 0.35)}[known]
+    assert costs[25]["records"] == records
+    assert costs[25]["left"] == pytest.approx(left)
+    # Whether a household finds a partner is not known before swaps are planned.
+    assert (costs[25]["stuck"] is None) == (known == "households")
+    assert ("without any partner" in Browser(folder).get("/protect?name=one").text) == (known != "households")
+    (place / "run.toml").write_text(f'{RUN_TOML}households_known = "no"\n', encoding="utf-8")
+    alone = FinishedRun.read(place, "one").threshold_costs()[25]["records"]
+    assert alone == (2 if known == "households" else records)
 
 
 def test_tables_and_files_can_be_downloaded(folder: Path) -> None:

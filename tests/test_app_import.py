@@ -17,11 +17,16 @@ from rarecell.data.describe import Reading, profile_file
 from rarecell.errors import BadInput
 from rarecell.outcome.profile import Profile
 from rarecell.run.config import ProtectConfig, RunConfig
-from tests.app_client import Browser
+from tests.app_client import Browser, write_run
+from tests.summaries import census_summary, protected_summary
 
 ROWS = [f"{name};{age};{wage};{area}" for name, age, wage, area in zip(
     ["Müller", "Große", "Weiß", "Ärzte"] * 10, [31, 99, 44, 57] * 10, ["1,5", "2,5", "3,25", "4,0"] * 10, ["n", "s", "s", "n"] * 10, strict=True
 )]  # fmt: skip
+
+
+COLUMNS = ("a", "b", "c", "b, c", "size", "sex", "income", "race", "d, e")
+"""The columns of a file."""
 
 
 @pytest.fixture
@@ -179,15 +184,17 @@ def test_a_configuration_comes_back_as_the_form_it_was(house: Path) -> None:
 def test_ways_to_protect_that_cannot_be_meant(fields: dict[str, list[str]], said: str) -> None:
     config = RunConfig(input="x", keys=("a", "b"), population=10, geography="b")
     with pytest.raises(BadInput, match=said):
-        protect_config(fields, config)
+        protect_config(fields, config, columns=lambda: COLUMNS)
 
 
 def test_swaps_between_areas_and_blanked_values_can_be_chosen() -> None:
     config = RunConfig(input="x", keys=("a", "b"), population=10, geography="b")
-    swaps = protect_config({"way": ["swap_rate"], "swap_rate": ["0,05"], "similar": ["size,sex; size"]}, config).protect
+    fields = {"way": ["swap_rate"], "swap_rate": ["0,05"], "similar": ["size,sex; size"]}
+    swaps = protect_config(fields, config, columns=lambda: COLUMNS).protect
     assert swaps is not None
     assert (swaps.swap_rate, swaps.similar) == (0.05, (("size", "sex"), ("size",)))
-    blanked = protect_config({"way": ["target"], "max_record_risk": ["0.1"], "suppress_rest": ["1"]}, config).protect
+    fields = {"way": ["target"], "max_record_risk": ["0.1"], "suppress_rest": ["1"]}
+    blanked = protect_config(fields, config, columns=lambda: COLUMNS).protect
     assert blanked is not None
     assert (blanked.max_record_risk, blanked.suppress_rest) == (0.1, True)
 
@@ -195,7 +202,9 @@ def test_swaps_between_areas_and_blanked_values_can_be_chosen() -> None:
 def test_limits_on_records_and_links_are_kept_together() -> None:
     config = RunConfig(input="x", keys=("a", "b"), population=10)
     fields = {"way": ["target"], "max_record_risk": ["0,1"], "max_correct_links": ["5"], "max_population_uniques": [""]}
-    assert protect_config(fields, config).protect == ProtectConfig(max_record_risk=0.1, max_correct_links=5.0)
+    assert protect_config(fields, config, columns=lambda: COLUMNS).protect == ProtectConfig(
+        max_record_risk=0.1, max_correct_links=5.0
+    )
 
 
 def test_a_protection_that_starts_from_another_keeps_what_the_page_does_not_show() -> None:
@@ -213,16 +222,62 @@ def test_a_protection_that_starts_from_another_keeps_what_the_page_does_not_show
     )
     config = RunConfig(input="x", keys=("a", "b, c"), population=10, protect=earlier)
     shown = protect_form(earlier)
-    assert protect_config(shown, config).protect == earlier
-    threshold = protect_config({**shown, "way": ["risk_above"], "risk_above": ["0.3"]}, config).protect
+    assert protect_config(shown, config, columns=lambda: COLUMNS).protect == earlier
+    by_risk = {**shown, "way": ["risk_above"], "risk_above": ["0.3"]}
+    threshold = protect_config(by_risk, config, columns=lambda: COLUMNS).protect
     assert threshold == replace(earlier, max_correct_links=None, against=None, risk_above=0.3)
     named = replace(config, protect=ProtectConfig(records=(1, 2), suppress_rest=True, blank=("a",)))
-    assert protect_config({"way": ["top"], "top": ["3"]}, named).protect == ProtectConfig(top=3)
+    assert protect_config({"way": ["top"], "top": ["3"]}, named, columns=lambda: COLUMNS).protect == ProtectConfig(top=3)
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        ProtectConfig(top=1_234_567),
+        ProtectConfig(k=1_000_000),
+        ProtectConfig(risk_above=0.1234567),
+        ProtectConfig(max_correct_links=1.234, max_population_uniques=12_345_678.5),
+    ],
+)
+def test_numbers_come_back_in_full_from_an_earlier_protection(earlier: ProtectConfig) -> None:
+    config = RunConfig(input="x", keys=("a",), population=10**9, protect=earlier, threshold=0.1234567)
+    assert protect_config(protect_form(earlier), config, columns=lambda: COLUMNS).protect == earlier
+    assert form_of(config, "x")["threshold"] == ["0.1234567"]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "said"),
+    [
+        ("keep", "age, wages", "no column 'wages'. Did you mean 'wage'"),
+        ("treat", "age=drop\nwages=drop", "no column 'wages'"),
+        ("treat", "wage=frobnicate", "'frobnicate' of 'wage' is not understood"),
+        ("treat", "wage", "“What is done to them” was given as 'wage'; it takes COL=HOW, for example \"income=top 99 %\"."),
+        *((name, "wages", "no column 'wages'") for name in ("carry", "spare", "also_known", "accept_leak")),
+        ("max_record_risk", "1.234", "may mean 1234 or 1.234. Write 1234 or 1.2340."),
+        ("top", "", "is empty; write a whole number"),
+        ("run_name", "new.csv", "is a file"),
+        ("run_name", "new.csv/deep", "is a file, or lies in one"),
+        ("run_name", "ü" * 150, "too long"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_run_and_of_its_field(house: Path, field: str, text: str, said: str) -> None:
+    write_run(house / "one", census_summary(), run_toml='input = "new.csv"\nkeys = ["age", "area"]\npopulation = 1000\n')
+    way = field if field in ("top", "max_record_risk") else "top"
+    fields = {"way": "target" if field == "max_record_risk" else way, "top": "3", field: text}
+    answer = Browser(house).post("/protect?name=one", fields)
+    assert answer.status_code == 400
+    assert f'data-field="{field}"' in answer.text
+    assert said in html.unescape(answer.text)
+
+
+def test_words_for_a_column_that_is_not_recoded_are_not_dropped_silently(house: Path) -> None:
+    answer = Browser(house).post("/assess", form(**{"recode:wage": "bands of 2"}))
+    assert answer.status_code == 400
+    assert 'data-field="recode:wage"' in answer.text
+    assert "only keys are recoded here" in answer.text
 
 
 def test_the_page_of_protection_begins_with_the_limits_of_the_profile_or_the_earlier_choice(house: Path) -> None:
-    from tests.app_client import write_run
-    from tests.summaries import census_summary, protected_summary
 
     words = 'input = "new.csv"\nkeys = ["age", "area"]\npopulation = 1000\n'
     write_run(house / "one", census_summary(), run_toml=words)

@@ -371,6 +371,16 @@ def test_what_was_asked_for_and_not_reached_is_refused(asked: dict[str, Any], li
     assert judged.sets_exit_code
 
 
+def test_blanks_for_the_limit_of_a_run_and_of_its_profile_are_advised_once() -> None:
+    frame = pa.table({**PEOPLE, "age": ALONE})
+    protected = rc.protect(frame, keys=["age", "sex"], max_record_risk=0.0, never_swap=["age", "sex"], **SMALL)
+    strict = Profile(name="strict", max_record_risk=0.0, worst_light="red")
+    refusals = decided(protected.summary, strict, is_default=True).refusals
+    assert [reason.limit for reason in refusals] == ["target", "max_record_risk"]
+    assert len({reason.command for reason in refusals}) == 1
+    assert "--suppress-rest" in refusals[0].command
+
+
 def test_the_exit_code_says_that_a_request_was_not_reached(tmp_path: Path) -> None:
     from click.testing import CliRunner
 

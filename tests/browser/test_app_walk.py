@@ -59,7 +59,8 @@ def test_the_whole_way(
     page.wait_for_selector("[data-keys-form]")
     assert page.locator("select[name='role:age']").input_value() == "key"
     assert page.locator("select[name='role:person']").input_value() == "id"
-    page.get_by_label("Number of units the sample was drawn from").fill("50000")
+    page.get_by_label("Number of units the sample was drawn from").fill("50.000")
+    assert page.get_by_label("How income is to be released").is_disabled()
     assert "4 keys with" in page.locator("[data-keys-told]").inner_text()
     assert "1.0 % of the population" in page.locator("[data-keys-told]").inner_text()
     check(page, f"keys-{width}", screenshot)
@@ -83,6 +84,11 @@ def test_the_whole_way(
     slider.fill("90")
     assert page.get_by_label("Threshold", exact=True).input_value() == "0.9"
     assert int(records.inner_text().split()[0].replace(",", "")) <= everybody
+    for written, shown in (("0,9", "90"), ("0.2", "20")):
+        page.get_by_label("Threshold", exact=True).fill(written)
+        assert slider.input_value() == shown
+    page.get_by_label("Threshold", exact=True).fill("20 %")
+    assert not records.is_visible()
     page.get_by_label("Records", exact=True).fill("8")
     assert page.get_by_role("radio", name="the riskiest records, this many").is_checked()
     check(page, f"protect-{width}", screenshot)

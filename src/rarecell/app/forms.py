@@ -5,9 +5,10 @@ The checks are those for a ``run.toml``: a form is turned into plain values and 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
-from rarecell.errors import BadInput, RarecellError
+from rarecell.data.treatment_text import parse_treatment
+from rarecell.errors import BadInput, RarecellError, UnknownColumns
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.options import Count, Number, Option, ValueKind, named_as, option_of, options_of
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 
 Fields = Mapping[str, Sequence[str]]
+
+Columns = Callable[[], Sequence[str]]
+"""The columns of a file, which is read only when they are asked for."""
 
 ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
 """Roles of a column: an area or a stratum may also be known to an intruder."""
@@ -102,10 +107,15 @@ def assess_config(
             values[role] = roles[role][0] if len(roles[role]) == 1 else joined_names(roles[role])
     if roles["geography"]:
         values["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
-    recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
-    for key, words in recode.items():
-        with about(f"recode:{key}"):
-            parse_recoding(words, key=key)
+    recode = {name.removeprefix("recode:"): first(fields, name) for name in fields if name.startswith("recode:")}
+    recode = {column: words for column, words in recode.items() if words}
+    for column, words in recode.items():
+        with about(f"recode:{column}"):
+            if column not in roles["key"]:
+                raise BadInput(
+                    f"'{column}' is not a key, and only keys are recoded here. Other columns are treated when the file is protected."
+                )
+            parse_recoding(words, key=column)
     values |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
     values |= _population(fields, roles)
     values |= {name: first(fields, name) for name in (*_READING, "register") if first(fields, name)}
@@ -131,7 +141,7 @@ def _labelled(option: Option, text: str) -> Any:
     with about(option.name):
         if isinstance(option.kind, Count | Number):
             return _number(text, f"'{option.label}'", option.kind)
-        return option.kind.read([text], f"'{option.label}'")
+        return option.kind.read([text], option.flag)
 
 
 def _roles(fields: Fields) -> dict[str, list[str]]:
@@ -246,7 +256,7 @@ _NO_CHOICE: Json = {
 """A protection that says nothing yet about which records, neither here nor in the terminal."""
 
 
-def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
+def protect_config(fields: Fields, config: RunConfig, *, columns: Columns) -> RunConfig:
     """The configuration of a finished run plus what the Protect page adds.
 
     If the run was a protection, choices of it that the page does not show stay as they were.
@@ -256,6 +266,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     if way == "swap_rate" and first(fields, "similar"):
         with about("similar"):
             chosen["similar"] = sets_in(first(fields, "similar"), "The columns on which partners agree")
+            _refuse_unknown(itertools.chain(*chosen["similar"]), columns)
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
@@ -271,9 +282,11 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
             )
     with about("keep"):
         keep = sets_in(first(fields, "keep"), "The tables to keep")
+        _refuse_unknown(itertools.chain(*keep), columns)
+    beside: Json = {name: _named(fields, name, columns) for name in BESIDE_KEYS}
     protect = replace(
         earlier,
-        **{**_NO_CHOICE, **chosen},
+        **{**_NO_CHOICE, **chosen, **beside},
         against=earlier.against if way == TARGET else None,
         blank=earlier.blank if suppress_rest or way == "k" else (),
         leave_out=tuple(fields.get("leave_out", ())),
@@ -282,11 +295,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
         suppress_rest=suppress_rest,
-        treat=_treatments(first(fields, "treat")),
-        carry=_named(fields, "carry"),
-        spare=_named(fields, "spare"),
-        also_known=_named(fields, "also_known"),
-        accept_leak=_named(fields, "accept_leak"),
+        treat=_treatments(first(fields, "treat"), columns),
     )
     return replace(config, protect=protect)
 
@@ -315,7 +324,7 @@ def protect_form(protect: ProtectConfig) -> dict[str, list[str]]:
     """What an earlier protection chose, as the fields of the Protect page."""
     way = TARGET if protect.has_target else next((way for way in _WAYS if getattr(protect, way) is not None), "")
     values: Json = {name: getattr(protect, name) for name in (*LIMITS, *_WAYS)}
-    fields = {name: [f"{value:g}"] for name, value in values.items() if value is not None} | ({"way": [way]} if way else {})
+    fields = {name: [as_written(value)] for name, value in values.items() if value is not None} | ({"way": [way]} if way else {})
     fields |= {name: ["1"] for name in ("households", "unlink", "suppress_rest") if getattr(protect, name)}
     fields |= {name: list(getattr(protect, name)) for name in ("never_swap", "leave_out")}
     fields |= {name: [joined_sets(getattr(protect, name))] for name in ("keep", "similar")}
@@ -327,16 +336,30 @@ BESIDE_KEYS = ("carry", "spare", "also_known", "accept_leak")
 """Options that name columns beside the keys."""
 
 
-def _named(fields: Fields, name: str) -> tuple[str, ...]:
+def _named(fields: Fields, name: str, columns: Columns) -> tuple[str, ...]:
     with about(name):
-        return names_in(first(fields, name), "A list of columns")
+        named = names_in(first(fields, name), "A list of columns")
+        _refuse_unknown(named, columns)
+    return named
 
 
-def _treatments(text: str) -> dict[str, str]:
+def _refuse_unknown(named: Iterable[str], columns: Columns) -> None:
+    listed = list(dict.fromkeys(named))
+    available = columns() if listed else ()
+    unknown = [name for name in listed if name not in available]
+    if unknown:
+        raise UnknownColumns.among(unknown, available)
+
+
+def _treatments(text: str, columns: Columns) -> dict[str, str]:
     """Treatments of columns, one on each line: ``income=top 99 %``."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     with about("treat"):
-        return dict(option_of(ProtectConfig, "treat").kind.read(lines, "A treatment")) if lines else {}
+        treatments = dict(option_of(ProtectConfig, "treat").kind.read(lines, "--treat")) if lines else {}
+        _refuse_unknown(treatments, columns)
+        for column, words in treatments.items():
+            parse_treatment(words, column=column)
+    return treatments
 
 
 def _number(text: str, what: str, kind: ValueKind) -> float:
@@ -348,7 +371,7 @@ def _number(text: str, what: str, kind: ValueKind) -> float:
 
 def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     """A configuration as the fields of the Keys page; ``file`` is the name by which the browser knows its input."""
-    fields: Json = {"file": file, "population": config.population, "threshold": f"{config.threshold:g}"}
+    fields: Json = {"file": file, "population": config.population, "threshold": config.threshold}
     fields |= {f"role:{key}": "key" for key in config.keys}
     fields |= {f"role:{name}": "sensitive" for name in config.sensitive}
     areas = [area.strip() for area in (config.geography or "").split(">") if area.strip()]
@@ -364,7 +387,11 @@ def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     fields |= {name: getattr(config, name) for name in (*_READING, "register", *(option.name for option in LABELLED))}
     fields["populations"] = "\n".join(f"{label} = {size}" for label, size in config.populations.items())
     fields["scenarios"] = "\n".join(f"{name}: {', '.join(keys)}" for name, keys in config.scenarios.items())
-    return {name: [str(value)] for name, value in fields.items() if value not in (None, "")}
+    return {
+        name: [as_written(value) if isinstance(value, float) else str(value)]
+        for name, value in fields.items()
+        if value not in (None, "")
+    }
 
 
 # Which number did a person write?
@@ -375,6 +402,7 @@ def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
 
 _SPACES = str.maketrans("", "", " \u00a0\u202f'’_")
 _APART = re.compile("[+-]?[0-9]{1,3}(?:[ \u00a0\u202f'’,.][0-9]{3})+")
+_MAY_BE_TWO = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+|[+-]?[0-9]{1,3}(?:\.[0-9]{3})+")
 
 
@@ -387,6 +415,8 @@ def whole_number(text: str, what: str) -> int:
     [1087835, 1087835, 1087835, 1087835, 1087835]
     """
     plain = text.translate(_SPACES)
+    if not plain:
+        raise BadInput(f"{what} is empty; write a whole number, for example 100.")
     if _THOUSANDS.fullmatch(plain) or _APART.fullmatch(text):
         plain = plain.replace(",", "").replace(".", "")
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", plain):
@@ -403,9 +433,11 @@ def decimal_number(text: str, what: str) -> float:
     [0.2, 0.2, 1000.5, 1087835.0]
     """
     plain = text.translate(_SPACES)
-    if re.fullmatch(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}", plain):
+    if not plain:
+        raise BadInput(f"{what} is empty; write a number, for example 0.2.")
+    if _MAY_BE_TWO.fullmatch(plain):
         apart, decimals = plain.replace(",", "").replace(".", ""), plain.replace(",", ".")
-        raise BadInput(f"{what} was written as '{text}', which may mean {apart} or {float(decimals):g}. Write one of these.")
+        raise BadInput(f"{what} was written as '{text}', which may mean {apart} or {decimals}. Write {apart} or {decimals}0.")
     if _THOUSANDS.fullmatch(plain):
         plain = plain.replace(",", "").replace(".", "")
     elif plain.count(",") == 1 and "." not in plain:
@@ -417,6 +449,18 @@ def decimal_number(text: str, what: str) -> float:
     if not math.isfinite(number):
         raise BadInput(f"{what} was written as '{text}', which is not a valid size.")
     return number
+
+
+def as_written(number: float) -> str:
+    """A number as :func:`decimal_number` reads it, in full.
+
+    Examples
+    --------
+    >>> [as_written(number) for number in (0.2, 24.0, 1234567, 1.234)]
+    ['0.2', '24', '1234567', '1.2340']
+    """
+    text = str(number).removesuffix(".0")
+    return f"{text}0" if _MAY_BE_TWO.fullmatch(text) else text
 
 
 # ---------------------------------------------------------------------- how messages name a field
@@ -460,6 +504,7 @@ _NAMES = {
     "reason": "“Reason”",
     "drop": "“Columns to leave out”",
     "accept": "“Columns that may go”",
+    "analysis": "“Analyses that users will run”",
     "unlink_households": "“leave the household number out”",
 }
 """What the pages call the options that they show."""

@@ -88,6 +88,11 @@ class KeysPages:
         stat = place.stat()
         return _profile(str(place), reading or Reading(), str(self.pages.folder.root), stat.st_mtime_ns, stat.st_size)
 
+    def columns(self, config: RunConfig) -> list[str]:
+        """The names of the columns of the file that a run reads."""
+        file = Path(config.input)
+        return [column.name for column in self.profile(file, _reading(form_of(config, file.name))).columns]
+
     def config(self, fields: Fields) -> RunConfig:
         """The configuration that a form asks for, with every file inside the chosen folder and a possible population."""
         place = self.pages.folder.resolve(first(fields, "file"))

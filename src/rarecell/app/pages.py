@@ -6,6 +6,7 @@ requests except the runs in progress: a page's address determines everything it 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from functools import lru_cache
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 _NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None, "field": ""}
 """Defaults for what the layout of every page needs, for pages that do not provide it."""
+
+LONGEST_NAME = 200
+"""Most bytes in the name of a folder; file systems take 255, and a suffix is added while a run is written."""
 
 _STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
 
@@ -183,8 +187,12 @@ class Pages:
             place = self.folder.resolve(name, must_exist=False)
             if place == self.folder.root or place.name.startswith("."):
                 raise BadInput("Give the run a name of its own, such as survey-1.")
+            if max(len(os.fsencode(part)) for part in place.parts) > LONGEST_NAME:
+                raise BadInput("This name is too long for a folder. Choose a shorter one.")
             if is_run(place):
                 raise OutputExists(f"A run called '{name}' already exists. Give this one another name.")
+            if any(part.is_file() for part in (place, *place.parents)):
+                raise OutputExists(f"'{name}' is a file, or lies in one. Give the run another name.")
         return place
 
     def usual(self, command: str, place: Path) -> dict[str, float] | None:
@@ -241,8 +249,9 @@ class Pages:
             asked = {name: query.getlist(name) for name in query if name not in ("name", "again")}
             return self._show_protect(run, self.drafts.of(query.get("again", "")) or {**_proposed(run), **asked})
         try:
-            config = self.folder.checked(protect_config(fields, run.config))
-            place = Path(config.input)
+            earlier = self.folder.checked(run.config)
+            place = Path(earlier.input)
+            config = protect_config(fields, earlier, columns=lambda: self.keys.columns(earlier))
             out = self.new_folder(first(fields, "run_name") or self.folder.new_run(f"{stem(place.name)}-protected"))
             job = self.jobs.start(
                 "protect",
@@ -313,9 +322,12 @@ class Pages:
 
 def _proposed(run: FinishedRun) -> dict[str, list[str]]:
     """How the form of the Protect page begins: with the limits of the run's profile, or with what the run itself chose."""
+    protect = run.config.protect
+    if protect is not None and protect.has_target:
+        return protect_form(protect)
     limits = {name: [value] for name, value in target_of(run.summary, profile_of(run.summary)).items()}
     way = {"way": [TARGET]} if limits else {}
-    return {**way, **limits, **(protect_form(run.config.protect) if run.config.protect else {})}
+    return {**way, **limits, **(protect_form(protect) if protect else {})}
 
 
 @lru_cache(maxsize=1)

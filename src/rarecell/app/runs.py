@@ -19,13 +19,13 @@ from rarecell.engine.places import regular_file
 from rarecell.errors import BadInput
 from rarecell.machine.memory import gigabytes
 from rarecell.outcome.decision import profile_of, target_of
-from rarecell.outcome.words import listed
+from rarecell.outcome.words import listed, percent
 from rarecell.report.table import Table
 from rarecell.report.tables import timings_table
 from rarecell.run.saved import SavedRun
 
 if TYPE_CHECKING:
-    from rarecell.edges import Json
+    from rarecell.edges import Array, Json
 
 
 N_STEPS = 100
@@ -109,12 +109,12 @@ class FinishedRun(SavedRun):
         return str(record.get("signed_by", "")) if isinstance(record, dict) else ""
 
     def threshold_costs(self) -> list[Json]:
-        """For each threshold: the records above it, the expected uniques left below it, and records that cannot be swapped."""
+        """For each threshold: the records above it, the recognisable ones left below it, and records that cannot be swapped."""
         path = self.place / "risk.parquet"
         try:
             if not path.is_dir():
                 regular_file(path)
-            return list(_threshold_costs(str(path), path.stat().st_mtime_ns))
+            return list(_threshold_costs(str(path), path.stat().st_mtime_ns, self.config.households_known == "yes"))
         except (OSError, ValueError, KeyError, BadInput):
             return []
 
@@ -129,21 +129,24 @@ def allowed_by_profile(run: FinishedRun) -> str:
 
 
 @lru_cache(maxsize=16)
-def _threshold_costs(path: str, stamp: int) -> tuple[Json, ...]:
+def _threshold_costs(path: str, stamp: int, families_known: bool) -> tuple[Json, ...]:
     import numpy as np
     import pyarrow.dataset as ds
 
+    file = ds.dataset(path)
+    has_families = families_known and FAMILY_RISK in file.schema.names
     thresholds = np.arange(N_STEPS + 1) / N_STEPS
     records, expected, stuck = (np.zeros(N_STEPS + 1) for _ in range(3))
     total = 0
-    for batch in ds.dataset(path).to_batches(columns=["cell_count", "unique_probability", "swappable"]):
-        risk = batch.column("unique_probability").to_numpy(zero_copy_only=False)
-        is_unique = batch.column("cell_count").to_numpy(zero_copy_only=False) == 1
-        is_stuck = ~batch.column("swappable").to_numpy(zero_copy_only=False).astype(bool)
+    wanted = ("cell_count", "unique_probability", "swappable", "population_count", "worst_probability", FAMILY_RISK)
+    for batch in file.to_batches(columns=[name for name in wanted if name in file.schema.names]):
+        column = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names}
+        risk = _risk_of_records(column, has_families=has_families)
+        is_stuck = ~column["swappable"].astype(bool)
         total += len(risk)
         # Number of thresholds below the risk: a record is swapped if its risk exceeds the threshold.
-        n_below = np.searchsorted(thresholds, risk[is_unique], side="left")
-        for into, weights in ((records, None), (expected, risk[is_unique]), (stuck, is_stuck[is_unique].astype(float))):
+        n_below = np.searchsorted(thresholds, risk, side="left")
+        for into, weights in ((records, None), (expected, risk), (stuck, is_stuck.astype(float))):
             counted = np.bincount(n_below, weights=weights, minlength=N_STEPS + 2)
             into += counted[::-1].cumsum()[::-1][1:]
     return tuple(
@@ -151,11 +154,33 @@ def _threshold_costs(path: str, stamp: int) -> tuple[Json, ...]:
             "threshold": float(threshold),
             "records": int(records[k]),
             "share": float(records[k] / total) if total else 0.0,
+            "percent": percent(records[k] / total if total else 0.0),
             "left": float(expected[0] - expected[k]),
-            "stuck": int(stuck[k]),
+            # Whether a household finds a partner is not known before swaps are planned.
+            "stuck": None if has_families else int(stuck[k]),
         }
         for k, threshold in enumerate(thresholds)
     )
+
+
+FAMILY_RISK = "household_unique_probability"
+
+
+def _risk_of_records(column: Mapping[str, Array], *, has_families: bool) -> Array:
+    """The risk by which a protection chooses records: for the worst intruder, counted where there is a register, alone or with the family."""
+    import numpy as np
+
+    is_unique = column["cell_count"] == 1
+    if "worst_probability" in column:
+        own = column["worst_probability"]
+    elif "population_count" in column:
+        own = is_unique & (column["population_count"] == 1)
+    else:
+        own = np.where(is_unique, column["unique_probability"], 0.0)
+    risk: Array = np.nan_to_num(own.astype(float))
+    if has_families:
+        risk = np.maximum(risk, np.nan_to_num(column[FAMILY_RISK]))
+    return risk
 
 
 # Where are choices kept that were sent but not yet run, so that they survive a failure, a cancellation or a detour?

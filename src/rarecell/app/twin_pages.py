@@ -159,5 +159,5 @@ def _options(fields: Fields) -> dict[str, Any]:
     analyses = [line.strip() for line in first(fields, "analysis").splitlines() if line.strip()]
     if analyses:
         with about("analysis"):
-            options["analysis"] = option_of(RunConfig, "analysis").kind.read(analyses, "The field “Analyses”")
+            options["analysis"] = option_of(RunConfig, "analysis").kind.read(analyses, "--analysis")
     return options

@@ -171,7 +171,11 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
         return
     how_many = _above(summary, limit)
     who = "A record has" if how_many is None else f"{counted(how_many, 'record')} {verb(how_many, 'has', 'have')}"
-    remedy = _less_record_risk(summary, limit, how_many, folder, naming="" if is_named else f"--profile {profile.name} ")
+    # A run that aimed at this limit aims at it again, whoever judges the file.
+    target = None if summary.swap is None else summary.swap.target
+    is_aimed_at = target is not None and target.max_record_risk == limit
+    naming = "" if is_named or is_aimed_at else f"--profile {profile.name} "
+    remedy = _less_record_risk(summary, limit, how_many, folder, naming=naming)
     if summary.swap is None and (links := _allowed_links(summary, profile)) and _worst_links(summary, profile)[1] > links[0]:
         # Swapping the risky records alone would leave too many links.
         remedy = _both_limits(limit, links[0], folder)

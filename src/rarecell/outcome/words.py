@@ -111,8 +111,8 @@ def percent(share: float, below: float | None = None) -> str:
 
     Examples
     --------
-    >>> percent(0.01), percent(0.0104), percent(0.215), percent(0.00002)
-    ('1 %', '1.0 %', '22 %', '< 0.01 %')
+    >>> percent(0.01), percent(0.0104), percent(0.215), percent(0.00002), percent(12.345)
+    ('1 %', '1.0 %', '22 %', '< 0.01 %', '1,234 %')
     """
     if below is not None and share < below and percent(share) == percent(below):
         return f"< {percent(below)}"
@@ -124,7 +124,7 @@ def percent(share: float, below: float | None = None) -> str:
     if 0 < size < 0.01:
         return "< 0.01 %"
     if size >= 10 or math.isclose(size, round(size), rel_tol=1e-9):
-        return f"{size:.0f} %"
+        return f"{size:,.0f} %"
     return f"{size:.1f} %" if size >= 0.1 else f"{size:.2g} %"
 
 

@@ -328,7 +328,7 @@ class Pairs(ValueKind):
         for pair in [pair for text in texts for pair in names_in(text, flag)] if self.at_commas else texts:
             name, sign, word = pair.rpartition("=") if self.at_commas else pair.partition("=")
             if not sign or not name.strip() or not word.strip():
-                raise BadInput(f"{flag} was given as '{pair}'; it takes {self.metavar}, for example {flag} {self.example}.")
+                raise BadInput(f"{flag} was given as '{pair}'; it takes {self.metavar}, for example {self.example}.")
             if name.strip() in values:
                 raise BadInput(f"{flag} was given twice for '{name.strip()}'; give each once.")
             values[name.strip()] = self.inner_of(name.strip()).read([word.strip()], f"'{name.strip()}' of {flag}")

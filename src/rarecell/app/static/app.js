@@ -2,6 +2,12 @@
 // The pages work without this file. It adds live progress, problems beside their fields, the slider of thresholds, copying, a look at the
 // keys, and bands whose edges can be dragged.
 
+/** The number that a text means, written with a decimal comma or point and spaces between thousands; NaN if it is none. */
+function numberIn(text) {
+  const plain = text.replace(/[\s\u00a0\u202f'’_]/g, "");
+  return plain === "" ? NaN : Number(/^[^,.]*,[^,.]*$/.test(plain) ? plain.replace(",", ".") : plain);
+}
+
 (function watchJob() {
   const box = document.querySelector("[data-job]");
   if (!box) return;
@@ -74,31 +80,36 @@
   const field = box.querySelector("#risk-above");
   const range = box.querySelector("[data-range]");
   const told = box.querySelector("[data-cost]");
+  const at = box.querySelector("[data-counted-at]");
   const whole = new Intl.NumberFormat("en");
-  const percent = (share) => (100 * share).toLocaleString("en", { maximumSignificantDigits: 2 });
   function show(position) {
     const cost = costs[Math.min(Math.max(position, 0), costs.length - 1)];
-    told.querySelector("[data-records]").textContent = `${whole.format(cost.records)} (${percent(cost.share)} %)`;
+    told.querySelector("[data-records]").textContent = `${whole.format(cost.records)} (${cost.percent})`;
     told.querySelector("[data-left]").textContent =
       cost.left.toLocaleString("en", { maximumFractionDigits: cost.left < 10 ? 1 : 0 });
-    told.querySelector("[data-stuck]").textContent = whole.format(cost.stuck);
+    const stuck = told.querySelector("[data-stuck]");
+    if (stuck) stuck.textContent = whole.format(cost.stuck);
+  }
+  // Costs are counted in steps of a hundredth; nothing is shown for what is no threshold.
+  function follow() {
+    const threshold = numberIn(field.value);
+    const isOne = threshold >= 0 && threshold <= 1;
+    const position = Math.round(100 * threshold);
+    told.hidden = !isOne;
+    at.hidden = !isOne || Math.abs(100 * threshold - position) < 1e-9;
+    if (!isOne) return;
+    at.textContent = `Counted at ${position / 100}.`;
+    range.value = String(position);
+    show(position);
   }
   range.addEventListener("input", () => {
     field.value = String(Number(range.value) / 100);
-    show(Number(range.value));
+    follow();
   });
-  field.addEventListener("input", () => {
-    const threshold = Number(field.value);
-    if (field.value.trim() !== "" && threshold >= 0 && threshold <= 1) {
-      range.value = String(Math.round(threshold * 100));
-      show(Math.round(threshold * 100));
-    }
-  });
+  field.addEventListener("input", follow);
   range.hidden = false;
-  told.hidden = false;
   box.querySelector("[data-costs-table]").open = false;
-  range.value = String(Math.round(Number(field.value) * 100));
-  show(Number(range.value));
+  follow();
 })();
 
 // Whoever fills in a field of a way chooses that way.
@@ -116,9 +127,8 @@ for (const way of document.querySelectorAll(".ways .way")) {
   const table = document.querySelector("[data-tried]");
   const whole = new Intl.NumberFormat("en");
   form.querySelector("#threshold").addEventListener("input", (event) => {
-    const text = event.target.value.trim().replace(",", ".");
-    const threshold = Number(text);
-    if (text === "" || !(threshold >= 0 && threshold <= 1)) return;
+    const threshold = numberIn(event.target.value);
+    if (!(threshold >= 0 && threshold <= 1)) return;
     const at = Math.floor(threshold * 100 + 1e-9);
     table.querySelector("[data-threshold]").textContent = String(at / 100);
     table.querySelector("[data-before]").textContent = whole.format(counts.before[at]);
@@ -137,13 +147,16 @@ for (const way of document.querySelectorAll(".ways .way")) {
     for (const row of form.querySelectorAll("tr[data-levels]")) {
       const isKey = row.querySelector("select").value.startsWith("key");
       row.classList.toggle("key", isKey);
+      // Only keys are recoded.
+      row.querySelector("input").disabled = !isKey;
       if (isKey) {
         keys += 1;
         cells *= Math.max(Number(row.dataset.levels), 1);
       }
     }
     const records = Number(population.dataset.records);
-    const size = Number(population.value.replace(/[ ,]/g, ""));
+    const text = population.value.trim();
+    const size = /^\d{1,3}([\s\u00a0\u202f'’,.]\d{3})+$|^\d+$/.test(text) ? Number(text.replace(/\D/g, "")) : NaN;
     const share = size >= records && records > 0 ? ` The file holds ${((100 * records) / size).toPrecision(2)} % of the population.` : "";
     const many = cells < 1e15 ? cells.toLocaleString("en") : cells.toExponential(1);
     told.textContent = keys ? `${keys} ${keys === 1 ? "key" : "keys"} with ${many} possible combinations of values.${share}` : "No column is marked as a key yet.";

@@ -77,6 +77,28 @@ def test_what_travels_and_what_stays() -> None:
     assert together.carried == (Carried("torn", ("town", "age")),)
 
 
+def test_a_named_column_travels_with_the_keys_that_it_goes_with() -> None:
+    """District nearly decides region and a wage class is nearly decided by the job; elsewhere both would contradict what stayed."""
+    rng = np.random.default_rng(2)
+    region, job, age = rng.integers(0, 6, 2_000), rng.integers(0, 8, 2_000), rng.integers(0, 80, 2_000)
+    is_odd = rng.random(2_000) < 0.02
+    columns = {
+        "district": np.where(is_odd, rng.integers(0, 60, 2_000), region * 10 + rng.integers(0, 10, 2_000)),
+        "class": np.where(is_odd, rng.integers(0, 2, 2_000), job // 4),
+        "pets": rng.integers(0, 3, 2_000),
+    }
+    keys = {"region": region, "job": job, "age": age}
+    joint = {name: {key: _joint(codes, column) for key, codes in keys.items()} for name, column in columns.items()}
+    moves = {key: np.array([True]) for key in keys}
+    assert what_travels(joint, moves, carry=list(columns)).carried == (
+        Carried("district", ("region",)),
+        Carried("class", ("job",)),
+        Carried("pets", ("region", "job", "age")),
+    )
+    del moves["region"]
+    assert [carried.column for carried in what_travels(joint, moves, carry=list(columns)).carried] == ["class", "pets"]
+
+
 @pytest.mark.parametrize("areas", [(), ("elsewhere",)])
 def test_named_columns_travel_with_every_key_without_areas(areas: tuple[str, ...]) -> None:
     moves = {"a": np.array([True]), "b": np.array([False])}

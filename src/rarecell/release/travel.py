@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 LOG_CHANCE = np.log(1e-6)
 """Log probability below which independent columns must show a dependency for it to count as real."""
 
+GOES_WITH = 0.5
+"""From this share of common information on, a column that is named to travel does so with a key and not with others."""
+
 
 @dataclass(frozen=True)
 class Dependency:
@@ -86,6 +89,32 @@ def _is_function(counts: NDArray[np.int64]) -> bool:
     return bool(log_chance < LOG_CHANCE)
 
 
+def common_information(joint: NDArray[np.int64]) -> float:
+    """How nearly one of two columns decides the other, from the counts of their pairs of values: 1 if it does, 0 if chance explains all.
+
+    This is their mutual information beyond chance as a share of the smaller of their entropies.
+
+    Examples
+    --------
+    >>> common_information(np.array([[400, 0], [350, 0], [0, 500]])), common_information(np.array([[40, 30], [40, 30]]))
+    (1.0, 0.0)
+    """
+    counts = joint[joint.sum(axis=1) > 0][:, joint.sum(axis=0) > 0].astype(np.float64)
+    n = counts.sum()
+    of_rows, of_columns, of_pairs = (_entropy(part / n) for part in (counts.sum(axis=1), counts.sum(axis=0), counts))
+    by_chance = (counts.shape[0] - 1) * (counts.shape[1] - 1) / (2.0 * n)
+    most = min(of_rows, of_columns) - by_chance
+    # Where chance alone would explain nearly all, nothing can be said.
+    if most <= 0.05 * min(of_rows, of_columns):
+        return 0.0
+    return float(np.clip((of_rows + of_columns - of_pairs - by_chance) / most, 0.0, 1.0))
+
+
+def _entropy(shares: NDArray[np.float64]) -> float:
+    positive = shares[shares > 0.0]
+    return float(-(positive * np.log(positive)).sum())
+
+
 def what_travels(
     joint: Mapping[str, Mapping[str, NDArray[np.int64]]],
     moves: Mapping[str, NDArray[np.bool_]],
@@ -99,13 +128,14 @@ def what_travels(
     Parameters
     ----------
     joint : mapping of str to mapping of str to array of int
-        For each column and each swapped key, the number of records with each pair of values.
+        For each column, the number of records with each pair of its values and those of a key: of every key if it is in ``carry``, of
+        swapped keys at least if not.
     moves : mapping of str to array of bool
         For each swapped key, which of the changed rows get a new value of it.
     carry : sequence of str, optional
-        Columns that always travel, whichever key is swapped.
+        Columns that travel in any case: with the keys that they go with, or with every key if there is none of these.
     areas : sequence of str, optional
-        Keys with which ``carry`` travels when areas are swapped; all keys otherwise.
+        Keys with which ``carry`` travels when areas are swapped.
     stays : sequence of str, optional
         Columns that stay with their row because a kept table contains them.
 
@@ -115,13 +145,22 @@ def what_travels(
         The columns that travel, and those left behind.
     """
     carried, left = [], []
-    with_what = tuple(key for key in moves if key in areas) or tuple(moves)
+    of_areas = tuple(key for key in moves if key in areas)
     for column in carry:
-        carried.append(Carried(column, with_what))
+        # With another key it would come to stand beside values that it does not occur with, which tells that the key moved.
+        goes_with = [
+            key
+            for key, counts in joint.get(column, {}).items()
+            if common_information(counts) >= GOES_WITH or dependency(column, key, counts) is not None
+        ]
+        with_what = of_areas or tuple(key for key in moves if not goes_with or key in goes_with)
+        if with_what:
+            carried.append(Carried(column, with_what))
     for column, of_keys in joint.items():
         if column in carry:
             continue
-        dependencies = [depends for key, counts in of_keys.items() if (depends := dependency(column, key, counts)) is not None]
+        moved = {key: counts for key, counts in of_keys.items() if key in moves}
+        dependencies = [depends for key, counts in moved.items() if (depends := dependency(column, key, counts)) is not None]
         if not dependencies:
             continue
         if column in stays:

@@ -337,7 +337,14 @@ class ProtectConfig:
         on=PROTECTING,
         default=(),
     )
-    carry: tuple[str, ...] = option(Names(), "Columns that travel with a swapped key.", Group.SWAPS, on=PROTECTING, default=())
+    carry: tuple[str, ...] = option(
+        Names(),
+        "Columns that travel with swapped keys: with those that they go with, such as a district with its region, or with every key if "
+        "they go with none.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=(),
+    )
     treat: Mapping[str, str] = option(
         Pairs(Text(), metavar="COL=HOW", example='"income=top 99 %"'),
         'What is done to a column that is not a key: "income=top 99 %, round 100", "wage=noise 5 %", "wealth=microaggregate 5", '

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.data.crossing import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
 from rarecell.engine.source import weights_of
@@ -33,7 +34,7 @@ from rarecell.table.columns import CodedColumn, CrossedColumn
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, ReadJson
+    from rarecell.edges import Columns
 
 
 # ---------------------------------------------------------------------- means of other columns
@@ -259,18 +260,49 @@ def travelling(request: ProtectConfig, assessment: Assessment, release: Release,
     if request.swap_rate is not None:
         carry += [area for area in assessment.data.areas if area not in keys and area not in carry]
     in_kept_tables = {name for names in request.keep for name in names}
-    joint = {name: joint_counts(release.before, moves, column) for name, column in columns.items()}
-    return what_travels(joint, moves, carry=carry, areas=assessment.data.areas, stays=sorted(in_kept_tables - set(carry)))
+    joint = {name: joint_counts(release.before, moves, column) for name, column in columns.items() if name not in carry}
+    areas = assessment.data.areas
+    if carry and not any(area in moves for area in areas):
+        joint |= _beside_every_key(assessment.data, release, carry)
+    return what_travels(joint, moves, carry=carry, areas=areas, stays=sorted(in_kept_tables - set(carry)))
 
 
-def joint_counts(table: ContingencyTable, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
-    """Count the records for each pair of a key's level and a column's value, for the keys that move."""
+MOST_VALUES_CARRIED = 10_000
+"""A column of more values, of which each record has nearly one of its own, goes with no key more than with others."""
+
+_LARGEST_JOINT = 20_000_000
+"""Number of pairs of a key's level and a column's value up to which they are counted."""
+
+
+def _beside_every_key(data: Microdata, release: Release, names: Sequence[str]) -> dict[str, dict[str, NDArray[np.int64]]]:
+    """The counts of named columns with each key, whether it was swapped or not."""
+    table = release.before
+    columns: Mapping[str, CodedColumn | CrossedColumn]
+    if table.record_cell is None:
+        columns = crossed_columns(
+            data, table, table.keys, names, release.rows, seed=release.seed, most_values=MOST_VALUES_CARRIED
+        )
+    else:
+        codes, categories = data.column_codes(names)
+        columns = {
+            c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if c.n_levels <= MOST_VALUES_CARRIED
+        }
+    return {
+        name: joint_counts(table, [c.key for c in table.categories if c.n_levels * len(column.levels) <= _LARGEST_JOINT], column)
+        for name, column in columns.items()
+    }
+
+
+def joint_counts(
+    table: ContingencyTable, keys: Iterable[str], column: CodedColumn | CrossedColumn
+) -> dict[str, NDArray[np.int64]]:
+    """Count the records for each pair of a key's level and a column's value."""
     if isinstance(column, CrossedColumn):
-        return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
+        return {key: np.asarray(column.joint[key]) for key in keys if key in column.joint}
     cell = table.cell_of_record
     held = cell >= 0
     joint = {}
-    for key in moves:
+    for key in keys:
         k = table.keys.index(key)
         shape = (table.categories[k].n_levels, len(column.levels))
         pair = table.cells[cell[held], k].astype(np.int64) * shape[1] + column.codes[held]

@@ -34,6 +34,40 @@ def test_every_measure_says_its_state_and_what_differs_is_marked() -> None:
     assert swapped[-1] == "≠"
 
 
+def test_risks_are_those_of_families_where_they_are_known() -> None:
+    families = {
+        "households": 4000,
+        "sample_uniques": 900,
+        "expected_population_uniques": 700.0,
+        "expected_correct_matches": 800.0,
+        "expected_persons": 2000.0,
+        "interval": [650.0, 750.0],
+        "highest": 1.0,
+        "above_threshold": 900,
+        "records_above_threshold": 3000,
+        "expected_records": 2100.0,
+        "places": 4,
+    }
+    found = {"name": "household", "knows": "knows families", "before": 800.0, "after": 300.0, "persons_certain": 700.0}
+    summary = protected_summary()
+    summary["swap"]["intruders"] = [found | {"highest_risk": 0.98}]
+    summary["swap"]["released"] = {"sample_uniques": 1600, "records_above_threshold": 800}
+    summary["risk"] |= {"highest": 0.9, "families": families}
+    unknown = {**summary, "risk": summary["risk"] | {"families": families | {"known": False}}}
+    rows = {row[:2]: row[2:4] for row in comparison(["known", "unknown"], [typed(summary), typed(unknown)]).rows}
+    of_persons = f"{summary['risk']['records_above_threshold']}"
+    assert rows["the data", "families known to intruders"] == ("yes", "no")
+    assert rows["before protection", "recognised alone or with the family"] == ("2,100", "–")
+    assert rows["before protection", "households linked correctly"] == ("800", "–")
+    assert rows["before protection", "records above the threshold"] == ("3,000", of_persons)
+    assert rows["before protection", "highest risk"] == ("1.000", "0.900")
+    assert rows["after protection", "recognised alone or with the family"] == ("700", "–")
+    assert rows["after protection", "households linked correctly"] == ("300", "–")
+    assert rows["after protection", "records above the threshold"] == ("800", "800")
+    highest = f"{summary['swap']['risk_after']['highest']:.3f}"
+    assert rows["after protection", "highest risk"] == ("0.980", highest)
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_no_line_is_wider_than_the_terminal(
     width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

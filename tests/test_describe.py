@@ -39,6 +39,8 @@ def role_of(name: str, label: str = "", **facts: Any) -> tuple[str, str]:
         ("country", {"n_levels": 1}, "none"),
         ("monthly_income", {"n_levels": 700}, "sensitive"),
         ("note", {"n_levels": 900}, "none"),
+        ("educ", {"n_levels": 6}, "key"),
+        ("illness", {"n_levels": 5}, "sensitive"),
         ("uuid", {"n_levels": 1000}, "id"),
         # German, French and Spanish names.
         ("Geschlecht", {"n_levels": 2}, "key"),

@@ -26,11 +26,12 @@ from rarecell.intruder.shadow import Moves, _hashed_places, suspects_of
 from rarecell.outcome.decision import decided
 from rarecell.outcome.profile import Profile
 from rarecell.outcome.summary import RunSummary
+from rarecell.planning.planner import ReleaseTarget
 from rarecell.release.release import Release
 from rarecell.report.edition import external
-from rarecell.run.config import RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.households import FileRules, HouseholdTrials, consistent_pairs, links_after, put_together, reporting_register
-from rarecell.run.plan import command_for
+from rarecell.run.plan import _worth_releasing, command_for
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.families import MORE_LINKED, FamilyPlan
 from rarecell.swap.plan import plan_task
@@ -520,13 +521,37 @@ def test_a_plan_says_which_ways_would_be_refused(sample: pa.Table, population: p
     # All members of a household have the same rent, so that it puts them together again.
     small = sample.filter(pa.array(sample["home"].to_numpy() % 3 == 0)).drop_columns(["pay"])
     small = small.append_column("rent", pa.array(0.37 * small["home"].to_numpy()))
-    found = rc.plan(small, keys=KEYS, population=len(population), household="home", seed=5, max_correct_links=8.0, candidates=4)
+    wish = {
+        "keys": KEYS,
+        "population": len(population),
+        "household": "home",
+        "seed": 5,
+        "max_correct_links": 8.0,
+        "candidates": 4,
+    }
+    found = rc.plan(small, **wish)
     # It also tells the region, so that a recoding of it is refused in other ways.
     unlinked = [way for way in found.refused if way.way == "unlink"]
     assert unlinked
     assert all("rent" in way.reason for way in found.refused)
     assert "without the household number: refused." in str(unlinked[0])
     assert all(point.way != "unlink" for point in found.looked_at)
+    # What the refusal offers can be given to the plan, and stands in the command that it prints.
+    dropped = rc.plan(small, **wish, treat={"rent": "drop"})
+    assert dropped.refused == ()
+    point = next(point for point in dropped.looked_at if point.way == "unlink")
+    config = RunConfig(
+        input="small.parquet", keys=tuple(KEYS), population=9_000, household="home", protect=ProtectConfig(treat={"rent": "drop"})
+    )
+    assert "--treat rent=drop" in command_for(point, dropped.target, config)
+
+
+def test_a_plan_tries_the_recoding_that_leaves_fewest_links_where_none_leaves_few() -> None:
+    target = ReleaseTarget(max_correct_links=8.0)
+    screened = {(0, 0): (0.0, 100.0), (1, 0): (0.1, 90.0), (2, 0): (0.2, 80.0), (0, 1): (0.3, 80.0)}
+    assert _worth_releasing(screened, target) == [(0, 0), (2, 0)]
+    assert _worth_releasing({(0, 0): (0.0, 100.0), (1, 0): (0.1, 100.0)}, target) == [(0, 0)]
+    assert _worth_releasing({**screened, (2, 1): (0.6, 12.0)}, target) == [(0, 0), (2, 1)]
 
 
 # ---------------------------------------------------------------------- without the number

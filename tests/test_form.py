@@ -15,6 +15,7 @@ import rarecell as rc
 from rarecell.cli import main
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.form import BY_THE_OFFICE, NONE, Form, filled_form, form_names, text_at, value_at
+from tests.summaries import protected_summary, typed
 
 ISO_27559 = """
 6.2.2 Security and privacy practices
@@ -153,6 +154,35 @@ def test_the_command_writes_a_page_and_replaces_nothing(run: Path, tmp_path: Pat
     unknown = CliRunner().invoke(main, ["report", str(run), "--template", "hipaa"])
     assert unknown.exit_code == 1
     assert "ema, five-safes, iso27559" in unknown.output
+
+
+@pytest.mark.parametrize("name", form_names())
+def test_no_form_gives_the_risk_of_persons_where_families_are_easier_to_find(name: str) -> None:
+    summary = protected_summary()
+    summary["risk"]["families"] = {
+        "households": 4000,
+        "sample_uniques": 900,
+        "expected_population_uniques": 700.0,
+        "expected_correct_matches": 811.0,
+        "expected_persons": 2000.0,
+        "interval": [650.0, 750.0],
+        "highest": 0.98,
+        "above_threshold": 900,
+        "records_above_threshold": 3131,
+        "expected_records": 2121.0,
+        "places": 4,
+    }
+    found = {"name": "household", "knows": "knows families", "before": 811.0, "after": 313.0, "highest_risk": 0.97}
+    summary["swap"]["intruders"] = [found]
+    filled = filled_form(Form.named(name), typed(summary), edition="internal")
+    answers = {answer.places: answer.text for _, answers in filled.sections for answer in answers if answer.state == "filled"}
+    assert answers["swap.intruders[household].highest_risk",] == "0.97"
+    assert any("313" in text for text in answers.values())
+    before = {"ema": {"3,131", "811", "0.98"}, "iso27559": {"3,131", "2,121", "0.98"}, "five-safes": {"2,121"}}[name]
+    assert before <= {*answers.values()}
+    says = [answer.says for _, answers in filled.sections for answer in answers if answer.places == ("swap.risk_after.highest",)]
+    assert all("by its own keys" in words for words in says)
+    assert says
 
 
 def test_an_office_can_bring_a_form_of_its_own(run: Path, tmp_path: Path) -> None:

@@ -175,6 +175,16 @@ def test_any_configuration_is_taken_or_refused_in_words(given_values: dict[str, 
     assert config.seed >= 0
 
 
+@pytest.mark.parametrize("command", ["assess", "protect", "plan"])
+def test_the_folder_of_a_run_in_place_of_a_file_is_told_with_the_command_that_was_meant(command: str, tmp_path: Path) -> None:
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    (folder / "run.toml").write_text("")
+    done = CliRunner().invoke(main, [command, str(folder)])
+    assert done.exit_code == 2
+    assert f"rarecell {command} --config '{folder / 'run.toml'}'" in " ".join(done.output.split())
+
+
 def test_numbers_inside_tables_and_lists_are_looked_at() -> None:
     with pytest.raises(BadInput, match="weights"):
         ProtectConfig(top=1, weights={"age": float("nan")})

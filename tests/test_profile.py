@@ -288,6 +288,41 @@ def test_blanks_reach_a_target_only_if_they_reach_all_of_it() -> None:
     assert own_verdict(released({"target": target | {"met": True}})) == (RELEASE, [])
 
 
+def test_blanks_reach_no_target_that_families_miss() -> None:
+    target = {"met": False, "sentence": "Not reached.", "max_record_risk": 0.2, "max_correct_links": 5.0}
+    after = {"expected_population_uniques": 1.0, "expected_correct_matches": 5.0, "highest": 0.2}
+    blanked = {"target": target, "suppression": {"records": 3, "values": 4}, "risk_after": after}
+    for found in (household(6.0, highest_risk=0.1), household(5.0, highest_risk=0.3)):
+        summary = released(blanked | {"intruders": [found]}, {"families": FAMILIES})
+        assert own_verdict(summary) == (DO_NOT_RELEASE, ["target"])
+        summary["risk"]["families"] = FAMILIES | {"known": False}
+        assert own_verdict(summary) == (RELEASE, [])
+    assert (
+        own_verdict(released(blanked | {"intruders": [household(5.0, highest_risk=0.2)]}, {"families": FAMILIES}))[0] == RELEASE
+    )
+
+
+def test_blanks_are_not_advised_for_the_risk_of_families() -> None:
+    after = {"expected_population_uniques": 1.0, "expected_correct_matches": 5.0, "highest": 0.4}
+    target = {"met": False, "sentence": "Not reached.", "max_record_risk": 0.2}
+    for asked in ({}, {"target": target}):
+        swap = {"risk_after": after, "intruders": [household(6.0, highest_risk=0.9)], **asked}
+        for families, advice in (({"families": FAMILIES}, "--unlink"), ({}, "--suppress-rest")):
+            refusals = decided(typed(released(swap, families)), Profile(name="own", max_record_risk=0.2)).refusals
+            assert refusals
+            assert all(advice in reason.command for reason in refusals)
+
+
+def test_a_file_that_is_unlinked_first_aims_at_the_limits_of_the_profile() -> None:
+    families = FAMILIES | {"expected_correct_matches": 300.0}
+    judged = decided(typed(safe(families=families)), PROFILES["scientific"])
+    ways = [reason for reason in judged.refusals if reason.limit == "max_household_links_share"]
+    assert [way.command.split(" --unlink ")[1].split(" --out ")[0] for way in ways] == [
+        "--max-correct-links 98 --max-record-risk 0.2"
+    ]
+    assert ways[0].choices == {"unlink": "1", "way": "target", "max_correct_links": "98", "max_record_risk": "0.2"}
+
+
 def test_a_profile_that_nobody_named_sets_the_exit_code_only_for_what_the_run_was_asked() -> None:
     asked = typed(released({"target": {"met": False, "sentence": "Not reached."}}))
     risky = typed(safe(highest=0.9))

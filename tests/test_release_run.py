@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell.cli.commands import main
+from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import command_for
 
@@ -214,6 +215,9 @@ def test_a_plan_without_a_target_is_refused(survey: Path) -> None:
     done = CliRunner().invoke(main, ["plan", str(survey), "--keys", "age,sex", "--population", "3000"])
     assert done.exit_code == 1
     assert "No target was given" in done.output
+    assert "--max-correct-links" in done.output
+    with pytest.raises(BadInput, match="max_correct_links="):
+        rc.plan(str(survey), keys=["age", "sex"], population=3_000)
 
 
 def test_the_command_of_a_point_holds_what_the_run_was_told(survey: Path) -> None:

@@ -20,7 +20,7 @@ from rarecell.app.forms import about, first, limit_of
 from rarecell.app.runs import FinishedRun, allowed_by_profile
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.decision import profile_of, target_of
-from rarecell.outcome.planned import PlanSummary, ReleasePoint
+from rarecell.outcome.planned import PlanSummary, ReleasePoint, n_recodings
 from rarecell.planning.planner import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.svg import WIDTH, Chart, Scale, height_axis, height_room, value_axis
@@ -111,7 +111,7 @@ class ReleasePages:
             table=frontier_table(points),
             chosen=chosen,
             cheapest={place: name for name, place in plan.cheapest.items()},
-            n_tried=len(plan.looked_at),
+            n_tried=n_recodings(plan.looked_at),
             combinations=plan.combinations,
             refused=plan.refused,
             picture=frontier_picture(points, f"{self.pages.gate.base}/plan/{job.number}"),

@@ -8,6 +8,8 @@ configuration.
 from __future__ import annotations
 
 import math
+import os
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -209,6 +211,12 @@ def config_of(command: str, options: ReadJson) -> RunConfig:
     merged = {**base, **run}
     if command == "protect" or protect:
         merged["protect"] = {**without_other_choices(base.get("protect", {}), protect), **protect}
+    choices = os.path.join(options["file"] or "", "run.toml")
+    if options["file"] and not options["config"] and os.path.isfile(choices):
+        raise click.UsageError(
+            f"{options['file']} is the folder of a run, not microdata. To start from its choices: "
+            f"rarecell {command} --config {shlex.quote(choices)}"
+        )
     for needed, how in (
         ("input", "Name the microdata file."),
         ("keys", "Use --keys a,b,c to name the columns an intruder could know."),

@@ -20,7 +20,7 @@ from rarecell.cli.layout import table_lines, terminal_width
 from rarecell.machine.memory import gigabytes, peak_memory
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
-from rarecell.outcome.planned import ReleasePoint
+from rarecell.outcome.planned import ReleasePoint, n_recodings
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import AttackSummary
@@ -260,12 +260,14 @@ def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
     if not frontier.cheapest:
         click.echo()
         say(str(frontier))
-        say("Allow a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect.")
+        first = "Plan again with an option that a refusal offers, allow" if frontier.refused else "Allow"
+        say(f"{first} a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect.")
 
 
 def _how_many(frontier: ReleaseFrontier) -> str:
     """How many combinations were tried, and how many of them fall short."""
-    tried, short = len(frontier.looked_at), sum(not point.is_met for point in frontier.looked_at)
+    tried = n_recodings(frontier.looked_at)
+    short = tried - n_recodings(point for point in frontier.looked_at if point.is_met)
     of = f"All {number(tried)}" if tried == frontier.n_candidates > 1 else f"{number(tried)} of {number(frontier.n_candidates)}"
     sentence = (
         f"{of} {verb(frontier.n_candidates, 'combination', 'combinations')} of recodings {verb(tried, 'was', 'were')} tried"

@@ -25,7 +25,8 @@ MANY_LEVELS = 200
 """A column with more values than this is seldom useful as a key without grouping."""
 
 _KNOWN = (
-    *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "education", "degree", "school", "race", "ethnic"),
+    *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "school", "race", "ethnic"),
+    *("education", "educ", "edu", "degree"),
     *(
         "nationality",
         "citizen",
@@ -63,7 +64,22 @@ _KNOWN = (
 """What neighbours, colleagues or a register could know."""
 
 _SECRET = (
-    *("income", "wage", "salary", "earning", "wealth", "tax", "debt", "diagnos", "disease", "health", "drug", "crime", "benefit"),
+    *(
+        "income",
+        "wage",
+        "salary",
+        "earning",
+        "wealth",
+        "tax",
+        "debt",
+        "diagnos",
+        "disease",
+        "illness",
+        "health",
+        "drug",
+        "crime",
+        "benefit",
+    ),
     *(
         "sexual",
         "orientation",

@@ -12,6 +12,7 @@ import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROFILES, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.release import ReleaseSummary
@@ -136,8 +137,8 @@ def _out_of_reach(summary: RunSummary, folder: str) -> _Remedy:
     assert swap.target is not None
     if swap.target.against == "participant":
         return _larger_groups(summary, 2, folder)
-    if swap.target.max_record_risk is not None and swap.risk_after.highest > swap.target.max_record_risk:
-        limit = swap.target.max_record_risk
+    limit = swap.target.max_record_risk
+    if limit is not None and summary.highest_risk > limit:
         return _less_record_risk(summary, limit, _above(summary, limit), folder, naming="")
     return _coarser(summary, folder)
 
@@ -153,14 +154,17 @@ def _plan_for(folder: str, options: str) -> _Remedy:
 
 
 def _blanks_reach(summary: RunSummary) -> bool:
-    """Whether blanks reached what swaps alone did not."""
+    """Whether blanks reached what swaps alone did not; they help records, and leave families as easy to find as they were."""
     swap = summary.swap
     if swap is None or swap.target is None or swap.suppression is None or swap.target.against is not None:
         return False
+    after = swap.risk_after
+    household = None if summary.risk.known_families is None else swap.intruder("household")
+    certain, links = (0.0, 0.0) if household is None else (household.persons_certain or 0.0, household.after)
     limits = (
-        (swap.target.max_population_uniques, swap.risk_after.expected_population_uniques),
-        (swap.target.max_record_risk, swap.risk_after.highest),
-        (swap.target.max_correct_links, swap.risk_after.expected_correct_matches),
+        (swap.target.max_population_uniques, max(after.expected_population_uniques, certain)),
+        (swap.target.max_record_risk, summary.highest_risk),
+        (swap.target.max_correct_links, max(after.expected_correct_matches, links)),
     )
     return all(limit is None or reached <= limit for limit, reached in limits)
 
@@ -290,17 +294,19 @@ def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[
             "max_household_links_share",
             f"{people(links)} of {counted(families.households, 'household')} would be linked to the right one. The profile allows "
             f"{percent(share)}.",
-            _unlinked(summary, folder),
+            _unlinked(summary, folder, target_of(summary, profile) if summary.swap is None else {}),
         )
 
 
-def _unlinked(summary: RunSummary, folder: str) -> _Remedy:
+def _unlinked(summary: RunSummary, folder: str, limits: Mapping[str, str] = MappingProxyType({})) -> _Remedy:
+    """Drop the household number; ``limits`` are aimed at, too, where nothing was swapped yet."""
+    aims = "".join(f" --{name.replace('_', '-')} {limit}" for name, limit in limits.items())
     return _Remedy(
         "Leave out the column that says who lives together",
-        protect_command(folder, "--unlink", "protected" if summary.swap is None else "protected-again"),
+        protect_command(folder, f"--unlink{aims}", "protected-unlinked"),
         "protect",
         "Leave out who lives together",
-        {"unlink": "1"},
+        {"unlink": "1", **({"way": "target", **limits} if limits else {})},
     )
 
 
@@ -453,6 +459,9 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
             "Protect the risky records",
             {"way": "risk_above", "risk_above": f"{limit:g}"},
         )
+    if (summary.highest_risk_of_families or 0.0) > limit:
+        # Blanks do not help families.
+        return _unlinked(summary, folder)
     if swap.formal is None and swap.places is None and swap.suppression is None:
         where = (
             "where they are needed"
@@ -461,7 +470,7 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
         )
         return _Remedy(
             f"Blank as few values as possible {where}",
-            protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-again"),
+            protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-blanked"),
             "protect",
             "Protect again, and blank the rest",
             {"way": "target", "max_record_risk": f"{limit:g}", "suppress_rest": "1"},

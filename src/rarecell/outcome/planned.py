@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,6 +169,11 @@ class ReleasePoint(Plain):
             f"{self.name}, with {swapped} swapped. {capital(about(self.correct_links))} correct links are expected. The highest "
             f"risk is {self.highest:.3f}.{blanked}{reached} {lost}"
         )
+
+
+def n_recodings(points: Iterable[ReleasePoint]) -> int:
+    """How many recodings these are: one may be released in several ways."""
+    return len({tuple(sorted(point.recoding.items())) for point in points})
 
 
 def _after_in(words: str) -> str:

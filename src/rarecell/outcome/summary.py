@@ -461,19 +461,25 @@ class RunSummary(Plain):
 
     @property
     def highest_risk(self) -> float:
-        """The highest risk of a record in the file as it would be released."""
+        """The highest risk of a record in the file as it would be released, alone or with its family if that is known."""
+        families = self.highest_risk_of_families or 0.0
         if self.swap is not None:
-            household = None if self.risk.known_families is None else self.swap.intruder("household")
-            of_household = (
-                None if household is None else household.highest if household.highest_risk is None else household.highest_risk
-            )
-            return max(self.swap.risk_after.highest, of_household or 0.0)
-        families = 0.0 if self.risk.known_families is None else self.risk.known_families.highest or 0.0
+            return max(self.swap.risk_after.highest, families)
         # A summary that does not give the highest risk is not better for it.
         unknown = 1.0 if self.risk.records_above_threshold else 0.0
         if self.risk.register is not None:
             return max(families, 0.0 if self.risk.register.population_uniques == 0 else 1.0)
         return max(families, unknown if self.risk.highest is None else self.risk.highest)
+
+    @property
+    def highest_risk_of_families(self) -> float | None:
+        """The highest risk of a household in the file as it would be released; None if nobody knows who lives with whom."""
+        families, household = self.risk.known_families, None if self.swap is None else self.swap.intruder("household")
+        if families is None or self.swap is None:
+            return None if families is None else families.highest
+        if household is None:
+            return None
+        return household.highest if household.highest_risk is None else household.highest_risk
 
     @property
     def highest_match(self) -> float | None:

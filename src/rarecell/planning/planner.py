@@ -25,6 +25,7 @@ from rarecell.intruder.register import CELLS_TO_PLAN, MOST_CELLS, Register
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.plain import Shown
 from rarecell.outcome.planned import WAYS, RefusedWay, ReleasePoint
+from rarecell.outcome.words import counted, verb
 from rarecell.planning.recodings import (
     OtherColumn,
     RecodingStep,
@@ -80,8 +81,8 @@ class ReleaseTarget:
             return
         if not limits:
             raise BadInput(
-                "No target was given: name the largest number of correct links, the highest risk of a record, or the least number of "
-                "records with the same key values."
+                "No target was given. Name the largest number of correct links (--max-correct-links), the highest risk of a record "
+                "(--max-record-risk), or the least number of records with the same key values (--k)."
             )
         if min(limits) < 0.0 or (self.max_record_risk or 0.0) > 1.0:
             raise BadInput("A target is a number of correct links of 0 or more, or a risk between 0 and 1.")
@@ -243,9 +244,12 @@ class ReleaseFrontier(Shown):
     def __str__(self) -> str:
         if not self.cheapest:
             best = min(self.looked_at, key=lambda p: (p.highest, p.correct_links))
-            return f"None of {len(self.looked_at):,} recodings reaches {self.target}, swaps included. The nearest is: {best}"
+            if len(self.looked_at) == 1:
+                return f"The one way that was tried does not reach {self.target}: {best}"
+            return f"None of {len(self.looked_at):,} ways that were tried reaches {self.target}. The nearest is: {best}"
         named = " ".join(f"{name[:1].upper()}{name[1:]}: {point}" for name, point in self.cheapest.items())
-        return f"{len(self.points):,} of {len(self.looked_at):,} recodings are worth considering for {self.target}. {named}"
+        n_points, n_tried = len(self.points), len(self.looked_at)
+        return f"{n_points:,} of {counted(n_tried, 'way')} {verb(n_points, 'is', 'are')} worth considering for {self.target}. {named}"
 
 
 def plan_release(

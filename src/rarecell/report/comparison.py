@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rarecell.engine.output import atomic_path
-from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.summary import FamilySummary, RunSummary
+from rarecell.outcome.swap import IntruderSummary, SwapSummary
 from rarecell.outcome.words import NONE, number, percent
 from rarecell.report.page import content_hash, report_environment, style_sheet
 from rarecell.report.table import Column, Table, persons, text_column
@@ -39,6 +39,42 @@ def _of_swap(of: Callable[[SwapSummary], object]) -> Shown:
     return lambda run: None if run.swap is None else of(run.swap)
 
 
+def _families_known(run: RunSummary) -> str | None:
+    return None if run.risk.families is None else "yes" if run.risk.known_families else "no"
+
+
+def _of_families(of: Callable[[FamilySummary], object]) -> Shown:
+    return lambda run: None if run.risk.known_families is None else of(run.risk.known_families)
+
+
+def _household_intruder(run: RunSummary) -> IntruderSummary | None:
+    return None if run.swap is None or run.risk.known_families is None else run.swap.intruder("household")
+
+
+def _households_found(run: RunSummary) -> float | None:
+    return None if (found := _household_intruder(run)) is None else found.after
+
+
+def _recognised_after(run: RunSummary) -> float | None:
+    """Records that can be recognised in the released file, alone or with their family."""
+    found = _household_intruder(run)
+    if found is None or found.persons_certain is None or run.swap is None:
+        return None
+    return max(found.persons_certain, run.swap.risk_after.expected_population_uniques)
+
+
+def _above_before(run: RunSummary) -> object:
+    """Records at the threshold or above, alone or with their family where that is known."""
+    families = run.risk.known_families
+    return run.risk.records_above_threshold if families is None else families.records_above_threshold
+
+
+def _highest_before(run: RunSummary) -> float | None:
+    families = run.risk.known_families
+    risks = [run.risk.highest, None if families is None else families.highest]
+    return max((risk for risk in risks if risk is not None), default=None)
+
+
 def _share(value: object) -> str:
     return percent(value) if isinstance(value, float) else number(value)
 
@@ -50,13 +86,16 @@ MEASURES: tuple[Measure, ...] = (
     Measure(_DATA, "population", lambda run: run.population),
     Measure(_DATA, "keys", lambda run: f"{len(run.keys)}: {', '.join(key.name for key in run.keys)}"),
     Measure(_DATA, "recoded", _recodings),
+    Measure(_DATA, "families known to intruders", _families_known),
     Measure(_DATA, "cells, formal", lambda run: run.cells.formal),
     Measure(_DATA, "cells, occupied", lambda run: run.cells.occupied),
     Measure(_BEFORE, "unique in the file", lambda run: run.risk.sample_uniques),
     Measure(_BEFORE, "expected population uniques", lambda run: run.risk.expected_population_uniques, persons),
     Measure(_BEFORE, "expected correct matches", lambda run: run.risk.expected_correct_matches, persons),
-    Measure(_BEFORE, "records above the threshold", lambda run: run.risk.records_above_threshold),
-    Measure(_BEFORE, "highest risk", lambda run: run.risk.highest),
+    Measure(_BEFORE, "recognised alone or with the family", _of_families(lambda families: families.expected_records), persons),
+    Measure(_BEFORE, "households linked correctly", _of_families(lambda families: families.expected_correct_matches), persons),
+    Measure(_BEFORE, "records above the threshold", _above_before),
+    Measure(_BEFORE, "highest risk", _highest_before),
     Measure(_BEFORE, "unique records that can be swapped", lambda run: run.risk.swappable_uniques),
     Measure(_BEFORE, "criterion", lambda run: run.model.criterion),
     Measure(_BEFORE, "AIC", lambda run: run.model.aic),
@@ -73,7 +112,12 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(_AFTER, "expected population uniques", _of_swap(lambda swap: swap.risk_after.expected_population_uniques), persons),
     Measure(_AFTER, "expected correct matches", _of_swap(lambda swap: swap.risk_after.expected_correct_matches), persons),
-    Measure(_AFTER, "highest risk", _of_swap(lambda swap: swap.risk_after.highest)),
+    Measure(_AFTER, "recognised alone or with the family", _recognised_after, persons),
+    Measure(_AFTER, "households linked correctly", _households_found, persons),
+    Measure(
+        _AFTER, "records above the threshold", _of_swap(lambda swap: swap.released and swap.released.records_above_threshold)
+    ),
+    Measure(_AFTER, "highest risk", lambda run: None if run.swap is None else run.highest_risk),
 )
 """The measures compared between runs."""
 

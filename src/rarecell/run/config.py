@@ -342,7 +342,7 @@ class ProtectConfig:
         "Columns that travel with swapped keys: with those that they go with, such as a district with its region, or with every key if "
         "they go with none.",
         Group.SWAPS,
-        on=PROTECTING,
+        on=PLANNING,
         default=(),
     )
     treat: Mapping[str, str] = option(
@@ -350,7 +350,7 @@ class ProtectConfig:
         'What is done to a column that is not a key: "income=top 99 %, round 100", "wage=noise 5 %", "wealth=microaggregate 5", '
         '"birth=date to month", "job=pram", "phone=drop"; also levels, as for a key.',
         Group.RECODING,
-        on=PROTECTING,
+        on=PLANNING,
         default_factory=dict,
         is_main=True,
         check=_read_treatments,
@@ -382,7 +382,7 @@ class ProtectConfig:
         Names(),
         "Columns that may be released although they give away what was done to a key; the report names them.",
         Group.KEPT,
-        on=PROTECTING,
+        on=PLANNING,
         default=(),
     )
     weight_classes: int = option(

@@ -299,7 +299,10 @@ def _towards_groups(
 
 
 def _worth_releasing(screened: Mapping[tuple[int, ...], tuple[float, float]], target: ReleaseTarget) -> list[tuple[int, ...]]:
-    """The file as it is, and recodings that leave few household links for the information that they lose."""
+    """The file as it is, and recodings that leave few household links for the information that they lose.
+
+    Where none leaves few, the one that leaves fewest is tried.
+    """
     start = min(screened, key=lambda candidate: (screened[candidate][0], candidate))
     limits = [share * screened[start][1] for share in SHARES_LEFT]
     if target.max_correct_links is not None:
@@ -309,6 +312,8 @@ def _worth_releasing(screened: Mapping[tuple[int, ...], tuple[float, float]], ta
         enough = [candidate for candidate, (_, links) in screened.items() if links <= limit]
         if enough:
             chosen[min(enough, key=lambda candidate: (screened[candidate][0], candidate))] = None
+    if len(chosen) == 1:
+        chosen[min(screened, key=lambda candidate: (screened[candidate][1], screened[candidate][0], candidate))] = None
     return [*chosen][:MOST_RELEASES]
 
 

@@ -114,7 +114,8 @@ def _is_missing(value: Level) -> bool:
 def _whole_if_possible(values: Sequence[Level]) -> list[Level]:
     if all(value is None or (math.isfinite(value) and value == int(value)) for value in values):
         return [None if value is None else int(value) for value in values]
-    return [float(value) if isinstance(value, Decimal) else value for value in values]
+    # A zero with a sign is the zero without: which of them comes first depends on the engine.
+    return [float(value) + 0.0 if isinstance(value, (Decimal, float)) else value for value in values]
 
 
 def _settle_text(values: Sequence[str | None], name: str, decimal_mark: str) -> RawLevels:

@@ -66,25 +66,83 @@ def texts(values: Sequence[str]) -> pa.Array:
     return of_long.cast(pa.string())
 
 
-def without_views(data: pa.RecordBatch | pa.Table) -> Any:
-    """A batch or table whose texts are stored one after another: Arrow cannot take single records of the newer form."""
-    if not any(map(_is_view, data.schema.types)):
+# Some types only store values in another way, and Arrow cannot code, take or compare values that are stored so. They are
+# read as the plain type that holds the same values, and written as they were.
+
+
+def in_plain_form(data: pa.RecordBatch | pa.Table) -> Any:
+    """A batch or table whose values are stored one after another, in types whose records can be taken."""
+    if all(plain_type(kept_as) == kept_as for kept_as in data.schema.types):
         return data
-    fields = [stored_field(field) for field in data.schema]
-    return data.cast(pa.schema(fields, metadata=data.schema.metadata))
+    schema = pa.schema([plain_field(field) for field in data.schema], metadata=data.schema.metadata)
+    return type(data).from_arrays([plain_array(column) for column in data.columns], schema=schema)
 
 
-def _is_view(kept_as: pa.DataType) -> bool:
-    return bool(pa.types.is_string_view(kept_as) or pa.types.is_binary_view(kept_as))
+def in_form_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table of :func:`in_plain_form` in the types that it had."""
+    if table.schema == schema:
+        return table
+    return pa.Table.from_arrays(list(map(as_type, table.columns, schema.types)), schema=schema)
 
 
-def stored_field(field: pa.Field) -> pa.Field:
-    """A field as :func:`without_views` gives it."""
-    return field.with_type(_stored_type(field.type))
+def plain_field(field: pa.Field) -> pa.Field:
+    """A field as :func:`in_plain_form` gives it."""
+    return field.with_type(plain_type(field.type))
 
 
-def _stored_type(kept_as: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_string_view(kept_as) else pa.binary() if pa.types.is_binary_view(kept_as) else kept_as
+def plain_type(kept_as: pa.DataType) -> pa.DataType:
+    """The type in which :func:`in_plain_form` gives values of a type.
+
+    Examples
+    --------
+    >>> plain_type(pa.string_view()), plain_type(pa.decimal32(5, 2)), plain_type(pa.int8())
+    (DataType(string), Decimal128Type(decimal128(5, 2)), DataType(int8))
+    """
+    if pa.types.is_string_view(kept_as):
+        return pa.string()
+    if pa.types.is_binary_view(kept_as):
+        return pa.binary()
+    if pa.types.is_float16(kept_as):
+        return pa.float32()
+    if pa.types.is_decimal(kept_as) and kept_as.precision <= MOST_DIGITS_OF_DECIMAL128:
+        return pa.decimal128(kept_as.precision, kept_as.scale)
+    if pa.types.is_run_end_encoded(kept_as):
+        return plain_type(kept_as.value_type)
+    if pa.types.is_dictionary(kept_as) and plain_type(kept_as.value_type) != kept_as.value_type:
+        return pa.dictionary(kept_as.index_type, plain_type(kept_as.value_type), kept_as.ordered)
+    return kept_as
+
+
+MOST_DIGITS_OF_DECIMAL128 = 38
+
+
+def plain_array(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Values in the type of :func:`plain_type`."""
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    kept_as = plain_type(array.type)
+    return array if array.type == kept_as else array.cast(kept_as)
+
+
+def as_type(array: pa.Array | pa.ChunkedArray, target: pa.DataType) -> Any:
+    """Values in another type, if they are not of that type already."""
+    if array.type == target:
+        return array
+    if pa.types.is_run_end_encoded(target):
+        return pc.run_end_encode(as_type(array, target.value_type), run_end_type=target.run_end_type)
+    if pa.types.is_dictionary(array.type):
+        if pa.types.is_dictionary(target):
+            return array.cast(target)
+        array = decoded(array)
+    if pa.types.is_dictionary(target):
+        array = array.cast(plain_type(target.value_type)).dictionary_encode()
+    return array.cast(target)
+
+
+def decoded(array: pa.Array | pa.ChunkedArray) -> Any:
+    """Values without a dictionary, in plain form."""
+    plain = plain_array(array)
+    return plain.cast(plain.type.value_type) if pa.types.is_dictionary(plain.type) else plain
 
 
 def as_numpy(array: pa.Array | pa.ChunkedArray) -> Array:
@@ -122,7 +180,7 @@ Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other
 
 def kind_of(arrow_type: pa.DataType) -> Kind:
     """The kind of values that an Arrow type holds."""
-    if pa.types.is_dictionary(arrow_type):
+    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
         return kind_of(arrow_type.value_type)
     if pa.types.is_boolean(arrow_type):
         return "boolean"
@@ -221,8 +279,9 @@ def code_by_value(lookup: EncodedColumn) -> dict[Level, int]:
 
 def code_chunk(array: pa.Array) -> CodedChunk:
     """Code some records of a column as distinct values and positions among them."""
+    array = plain_array(array)
     if pa.types.is_dictionary(array.type):
-        return CodedChunk(array.dictionary, _positions(array))
+        return CodedChunk(_in_universal_time(array.dictionary), _positions(array))
     if pa.types.is_integer(array.type):
         bounds = pc.min_max(array)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
@@ -237,13 +296,14 @@ def code_chunk(array: pa.Array) -> CodedChunk:
                 codes[as_numpy(array.is_null())] = high - low + 1
             values = np.arange(high - low + 1).astype(numbers.dtype) + numbers.dtype.type(low)
             return CodedChunk(as_arrow(values), codes)
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
-    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-        # In local time an hour occurs twice when clocks are set back, and engines disagree about the zone they answer in.
-        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    encoded = array.dictionary_encode()
+    encoded = _in_universal_time(array).dictionary_encode()
     return CodedChunk(encoded.dictionary, _positions(encoded))
+
+
+def _in_universal_time(array: pa.Array) -> pa.Array:
+    """Times with a zone in UTC: in local time an hour occurs twice when clocks are set back, and engines disagree about the zone."""
+    is_zoned = pa.types.is_timestamp(array.type) and array.type.tz is not None
+    return array.cast(pa.timestamp(array.type.unit, "UTC")) if is_zoned else array
 
 
 def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
@@ -302,15 +362,11 @@ def recoded_batches(
                 arrays.append(pa.array(as_numbers(array), from_pandas=True))
             elif field.name in recodes:
                 recode = recodes[field.name]
-                position = pc.index_in(_decoded(array), recode.values.cast(_decoded(array).type))
+                position = pc.index_in(decoded(array), recode.values.cast(decoded(array).type))
                 arrays.append(as_arrow(recode.codes.astype(np.int32)).take(position))
             else:
-                arrays.append(array if array.type == field.type else _decoded(array).cast(field.type))
+                arrays.append(array if array.type == field.type else decoded(array).cast(field.type))
         yield pa.record_batch(arrays, schema=schema)
-
-
-def _decoded(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def recoded_column(column: EncodedColumn, recode: EncodedColumn) -> EncodedColumn:

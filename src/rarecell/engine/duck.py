@@ -68,10 +68,19 @@ def connect(owner: object, settings: EngineSettings) -> duckdb.DuckDBPyConnectio
     return duckdb.connect(config=options)
 
 
+_UNKNOWN_TO_ARROW = ("BIT", "TIME WITH TIME ZONE")
+
+
 def renamed(relation: Any, columns: Sequence[str], new_names: Sequence[str]) -> Any:
-    """Some columns of a relation under new names."""
-    quoted = (column.replace('"', '""') for column in columns)
-    return relation.project(", ".join(f'"{column}" AS "{new}"' for column, new in zip(quoted, new_names, strict=True)))
+    """Some columns of a relation under new names; values that Arrow cannot hold as they are become texts."""
+    kept_as = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    values = [f"CAST({quoted(name)} AS VARCHAR)" if kept_as[name] in _UNKNOWN_TO_ARROW else quoted(name) for name in columns]
+    return relation.project(", ".join(f'{value} AS "{new}"' for value, new in zip(values, new_names, strict=True)))
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB takes it for a name, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def arrow_batches(relation: Any, n_rows: int) -> Iterator[pa.RecordBatch]:

@@ -74,10 +74,13 @@ class FileSource(Source):
         from rarecell.engine.frames import count_groups, new_names
 
         self._refuse_change()
+        names = [*columns, *([] if weight is None else [weight])]
+        if any(pa.types.is_decimal256(field.type) for field in self._schema(names)):
+            # The engine would round numbers of so many digits.
+            return super().counts(columns, weight=weight, recodes=recodes)
         # Errors of our own reading pass through the engine, which wraps them in words of its own.
         refused: list[RarecellError] = []
         can_scan = not recodes and (weight is None or self._has_numbers(weight))
-        names = [*columns, *([] if weight is None else [weight])]
         try:
             with readable_errors(self.path_in_messages):
                 relation = self._scanned() if can_scan else None

@@ -26,12 +26,14 @@ from rarecell.engine.arrays import (
     as_arrow,
     check_weights,
     code_chunk,
+    in_form_of,
+    in_plain_form,
     kind_of,
     unified,
-    without_views,
 )
-from rarecell.engine.columnar.write import changed_table
-from rarecell.engine.duck import renamed
+from rarecell.engine.changes import one_array
+from rarecell.engine.columnar.write import changed_schema, changed_table, with_values
+from rarecell.engine.duck import quoted, renamed
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column, Source
 from rarecell.errors import BadInput
@@ -94,6 +96,8 @@ class FrameSource(Source):
         return self._columns
 
     def _column(self, name: str, dtype: Any) -> Column:
+        if isinstance(dtype, (nw.Categorical, nw.Enum)) and self._has_any_categories:
+            return self._column_of_categories(name)
         if isinstance(dtype, nw.Enum):
             return Column(name, "text", level_order=tuple(dtype.categories))
         kind: Kind
@@ -111,6 +115,20 @@ class FrameSource(Source):
             kind = self._kind_of_values(name)
         return Column(name, kind)
 
+    @property
+    def _has_any_categories(self) -> bool:
+        """Whether categories may be numbers or dates; elsewhere they are words."""
+        return bool(self.frame.implementation.is_pandas_like() or self.frame.implementation.is_pyarrow())
+
+    def _column_of_categories(self, name: str) -> Column:
+        try:
+            first = self._eager([name]).head(1).to_arrow().column(0)
+        except (pa.ArrowException, TypeError):
+            return Column(name, "other")
+        kept_as, kind = first.type, kind_of(first.type)
+        is_ordered = pa.types.is_dictionary(kept_as) and kept_as.ordered and kind != "other" and first.num_chunks
+        return Column(name, kind, level_order=tuple(first.chunk(0).dictionary.to_pylist()) if is_ordered else None)
+
     def _kind_of_values(self, name: str) -> Kind:
         """The kind of values in a column without a type of its own."""
         try:
@@ -124,6 +142,8 @@ class FrameSource(Source):
         except Exception:
             return super().why_no_key(column)
         kinds = list({type(value).__name__: value for value in values})
+        if kinds == ["Interval"]:
+            return "holds intervals; make them words, in pandas with .astype(str)"
         if len(kinds) < 2:
             return super().why_no_key(column)
         return f"mixes values of the types {' and '.join(kinds[:3])}; make them all text or all numbers"
@@ -151,8 +171,8 @@ class FrameSource(Source):
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:
-            return without_views(self._eager(columns).to_arrow().select(list(columns)))
-        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            return in_plain_form(self._eager(columns).to_arrow().select(list(columns)))
+        except (pa.ArrowTypeError, pa.ArrowInvalid, OverflowError):
             raise BadInput(
                 f"A column among {', '.join(columns)} of {self.name} mixes values of several types. Make each column all text or all "
                 "numbers."
@@ -185,10 +205,24 @@ class FrameSource(Source):
             return native.lazy() if isinstance(self.frame, nw.LazyFrame) else native
         table = self._changed_table(changes)
         if self.frame.implementation.is_duckdb():
-            import duckdb
+            return self._as_relation(table, changes)
+        return (
+            in_form_of(table, changed_schema(self.native_frame.schema, changes))
+            if self.frame.implementation.is_pyarrow()
+            else table
+        )
 
-            return duckdb.from_arrow(table)
-        return table
+    def _as_relation(self, table: pa.Table, changes: Changes) -> Frame:
+        """A DuckDB relation whose columns have the types that they had, unless they were changed to others."""
+        import duckdb
+
+        native = self.native_frame
+        kept_as = dict(zip(native.columns, native.types, strict=True))
+        relation = duckdb.from_arrow(table)
+        retyped = {*changes.recodes, *changes.treated}
+        types = [new if name in retyped else kept_as[name] for name, new in zip(relation.columns, relation.types, strict=True)]
+        names = map(quoted, relation.columns)
+        return relation.project(", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in zip(names, types, strict=True)))
 
     def _changed_table(self, changes: Changes) -> pa.Table:
         table = changed_table(self._arrow([c.name for c in self._columns]), 0, changes)
@@ -206,17 +240,23 @@ class FrameSource(Source):
             if change.treated is not None:
                 frame = frame.with_columns(_treated(frame, name, change.treated))
                 continue
-            if len(change.rows):
-                assert change.values is not None
-                frame = frame.with_columns(_scattered(frame, name, change.rows, change.values))
             is_missing = np.zeros(len(frame), dtype=bool)
             if change.written is not None:
-                plain = frame[[name]].to_arrow().column(0).combine_chunks()
-                levels = change.levels_of(plain, 0)
+                plain = one_array(frame[[name]].to_arrow().column(0))
+                levels = change.levels_of(with_values(plain, change.rows, change.values), 0)
                 if change.is_recoded:
                     frame = frame.with_columns(_level_column(frame, name, change.written, levels))
                     continue
                 is_missing = levels < 0
+            native = frame.get_column(name).to_native()
+            if isinstance(getattr(native.dtype, "pyarrow_dtype", None), pa.DataType):
+                # pandas stores this column as Arrow does, and cannot put values into all types of Arrow.
+                array = type(native.array)(changed_table(frame[[name]].to_arrow(), 0, changes).column(0))
+                frame = frame.with_columns(nw.from_native(type(native)(array, index=native.index, name=name), series_only=True))
+                continue
+            if len(change.rows):
+                assert change.values is not None
+                frame = frame.with_columns(_scattered(frame, name, change.rows, change.values))
             is_missing[change.blanks] = True
             if is_missing.any():
                 is_kept = nw.new_series("is_kept", (~is_missing).tolist(), nw.Boolean(), backend=frame.implementation)
@@ -247,14 +287,20 @@ def _treated(frame: nw.DataFrame[Any], name: str, values: pa.Array) -> nw.Series
 
 def _scattered(frame: nw.DataFrame[Any], name: str, rows: NDArray[np.int64], values: pa.Array) -> nw.Series[Any]:
     series = frame.get_column(name)
-    new = values.to_pylist()
-    if series.dtype.is_integer() and None not in new:
-        # pandas treats a list as 64-bit integers and does not put them into a column of fewer bits.
-        new = nw.new_series(name, new, series.dtype, backend=frame.implementation)
-    if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
-        # polars puts no text into a categorical column. Text columns accept it, and the categories are known.
-        return series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype)
-    return series.scatter(rows.tolist(), new)
+    if pa.types.is_null(values.type):
+        return series
+    if frame.implementation.is_polars():
+        if series.dtype in (nw.Categorical, nw.Enum):
+            # polars puts no text into a categorical column. Text columns accept it, and the categories are known.
+            return series.cast(nw.String).scatter(rows.tolist(), values.to_pylist()).cast(series.dtype)
+        # polars takes moments given as a list for whole numbers of the column's unit, whatever unit they have.
+        new = nw.from_arrow(pa.table({name: values}), backend=frame.implementation).get_column(name).cast(series.dtype)
+        return series.scatter(rows.tolist(), new)
+    # A list would be taken for 64-bit numbers, and may not fit into columns of fewer bits or with missing values.
+    native = series.to_native().copy()
+    native.iloc[rows] = type(native)(values.to_pylist(), dtype=native.dtype).array
+    scattered: nw.Series[Any] = nw.from_native(native, series_only=True)
+    return scattered
 
 
 def _first_sentence(problem: Exception) -> str:

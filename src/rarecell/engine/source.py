@@ -35,6 +35,7 @@ from rarecell.engine.arrays import (
     as_numpy,
     check_record_weights,
     code_chunk,
+    decoded,
     kind_of,
     recoded_column,
     unified,
@@ -336,7 +337,7 @@ class Source(Engine):
             low, high = np.searchsorted(in_order, [first, first + batch.num_rows])
             if high > low:
                 at_positions = batch.take(as_arrow(in_order[low:high] - first))
-                parts.append(pa.table([_without_dictionary(array) for array in at_positions.columns], names=list(columns)))
+                parts.append(pa.table([decoded(array) for array in at_positions.columns], names=list(columns)))
             first += batch.num_rows
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
@@ -486,8 +487,7 @@ def _checked_weights(source: Source, column: str, weights: NDArray[np.float64]) 
 
 def array_numbers(array: pa.Array, decimal_mark: str) -> NDArray[np.float64]:
     """Values as floating-point numbers; NaN where there is no number."""
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = decoded(array)
     if kind_of(array.type) != "text":
         return _as_floats(array)
     if pa.types.is_null(array.type):
@@ -502,10 +502,6 @@ def array_numbers(array: pa.Array, decimal_mark: str) -> NDArray[np.float64]:
 def _is_exact(value_type: pa.DataType) -> bool:
     """Whether the codes of a column give back its values as they stand; floats and times may be written in several ways."""
     return bool(pa.types.is_string(value_type) or pa.types.is_integer(value_type) or pa.types.is_boolean(value_type))
-
-
-def _without_dictionary(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _as_floats(array: pa.Array) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from rarecell.engine.arrays import EncodedColumn, GroupedCounts, kind_of, stored_field, without_views
+from rarecell.engine.arrays import EncodedColumn, GroupedCounts, in_plain_form, kind_of, plain_field
 from rarecell.engine.changes import Changes
 from rarecell.engine.columnar.write import (
     DictionaryForms,
@@ -55,7 +55,7 @@ class ColumnarSource(FileSource):
         return None if first is None else tuple(first.column(0).dictionary.to_pylist())
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
-        return pa.schema([stored_field(self.arrow_schema.field(name)) for name in columns])
+        return pa.schema([plain_field(self.arrow_schema.field(name)) for name in columns])
 
 
 class ParquetSource(ColumnarSource):
@@ -64,7 +64,7 @@ class ParquetSource(ColumnarSource):
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(path, settings=settings)
         with readable_errors(path):
-            file = pq.ParquetFile(path)
+            file = _opened(path)
             self.arrow_schema = file.schema_arrow
             self.arrow_schema.names  # noqa: B018 - raises now when a name is not text
             self._n_rows = int(file.metadata.num_rows)
@@ -77,20 +77,28 @@ class ParquetSource(ColumnarSource):
         self._refuse_change()
         texts = [name for name in columns if kind_of(self.arrow_schema.field(name).type) == "text"]
         with readable_errors(self.path_in_messages):
-            file = pq.ParquetFile(self.path, read_dictionary=texts, memory_map=True)
+            file = _opened(self.path, read_dictionary=texts, memory_map=True)
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-                chosen = batch.select(list(columns))
+                chosen = in_plain_form(batch.select(list(columns)))
                 if texts:
                     # Otherwise, bytes that are not UTF-8 would be noticed only when a value is used.
                     chosen.select(texts).validate(full=True)
                 yield chosen
+
+    def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
+        # Without a page for the dictionary, the file does not tell its order.
+        metadata = _opened(self.path).metadata
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+        has_order = all(chunk.has_dictionary_page for chunk in chunks if chunk.path_in_schema == field.name)
+        return super()._declared_order(field) if has_order else None
 
     def dictionary_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The columns that are stored as dictionaries, in the pieces in which they are written."""
         kept = [name for name in columns if name in self.arrow_schema.names]
         chosen = [name for name in kept if pa.types.is_dictionary(self.arrow_schema.field(name).type)]
         if chosen:
-            file = pq.ParquetFile(self.path)
+            file = _opened(self.path)
             yield from (file.read_row_group(group, columns=chosen) for group in range(file.num_row_groups))
 
     @property
@@ -126,7 +134,7 @@ class ParquetSource(ColumnarSource):
         changes.check(schema.names, lambda: self.n_rows)
         # Only reading reports a damaged file; atomic_path reports what goes wrong in writing.
         with readable_errors(self.path_in_messages):
-            file = pq.ParquetFile(self.path)
+            file = _opened(self.path)
             if forms is None:
                 forms = dictionary_forms(self.dictionary_pieces(changed_in_place(changes)), changed_in_place(changes))
         tables: Iterable[pa.Table] = self.changed_groups(changes, added or {}, forms)
@@ -134,7 +142,9 @@ class ParquetSource(ColumnarSource):
             tables = reordered(tables, changes.order, Path(path), _group_sizes(file))
         with (
             atomic_path(path) as temporary,
-            pq.ParquetWriter(temporary, changed_schema(schema, changes), **_properties(file)) as writer,
+            pq.ParquetWriter(
+                temporary, changed_schema(schema, changes), **_properties(self.path, coded=changes.recodes)
+            ) as writer,
         ):
             write_in_turn(writer, tables)
         self._refuse_change()
@@ -142,7 +152,7 @@ class ParquetSource(ColumnarSource):
 
     def changed_groups(self, changes: Changes, added: Mapping[str, pa.Scalar], forms: DictionaryForms) -> Iterator[pa.Table]:
         """The row groups, one after another, with all changes but that of the order."""
-        file, first = pq.ParquetFile(self.path), 0
+        file, first = _opened(self.path), 0
         for group in range(file.num_row_groups):
             with readable_errors(self.path_in_messages):
                 table = file.read_row_group(group)
@@ -154,7 +164,7 @@ class ParquetSource(ColumnarSource):
     @property
     def group_sizes(self) -> list[int]:
         """Number of records in each row group."""
-        return _group_sizes(pq.ParquetFile(self.path))
+        return _group_sizes(_opened(self.path))
 
 
 def _with_constants(schema: pa.Schema, added: Mapping[str, pa.Scalar]) -> pa.Schema:
@@ -167,20 +177,60 @@ def _group_sizes(file: pq.ParquetFile) -> list[int]:
     return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
 
 
-def _properties(file: pq.ParquetFile) -> dict[str, Any]:
-    """How the file is written: the version of its format, its pages and their compression."""
+def _opened(path: Path, **options: Any) -> pq.ParquetFile:
+    """Open a Parquet file, whose times of the old type INT96 are read to the microsecond, as Spark writes them.
+
+    Arrow would read them to the nanosecond, and take dates beyond 2262, such as 9999-12-31, for others.
+    """
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
+
+
+def _properties(path: Path, *, coded: Iterable[str] = ()) -> dict[str, Any]:
+    """How a file is written: the version of its format, its pages, their encoding and their compression.
+
+    Columns that are ``coded`` get a dictionary, which alone tells the order of their levels.
+    """
+    file = _opened(path)
+    metadata = file.metadata
     # Readers of the first version know only some of the encodings and types; the others differ in types only.
-    version = file.metadata.format_version if file.metadata.format_version in ("1.0", "2.4", "2.6") else "2.6"
-    return {"compression": _compression(file), "version": version}
+    version = metadata.format_version if metadata.format_version in ("1.0", "2.4", "2.6") else "2.6"
+    properties: dict[str, Any] = {"version": version, "use_deprecated_int96_timestamps": _has_old_times(file)}
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    if not groups or not metadata.num_columns:
+        return properties | {"compression": "snappy"}
+    first = [groups[0].column(number) for number in range(metadata.num_columns)]
+    with_dictionary = [
+        chunk.path_in_schema
+        for number, chunk in enumerate(first)
+        if any(group.column(number).has_dictionary_page for group in groups)
+    ]
+    return properties | {
+        "compression": {chunk.path_in_schema: _COMPRESSIONS.get(chunk.compression, chunk.compression) for chunk in first},
+        "use_dictionary": list(dict.fromkeys([*with_dictionary, *coded])),
+        "data_page_version": _page_version(path, first[0].data_page_offset),
+        "write_page_index": first[0].has_column_index,
+    }
 
 
-def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
-    """How each column is compressed."""
-    if not file.num_row_groups:
-        return "snappy"
-    group = file.metadata.row_group(0)
-    chunks = [group.column(number) for number in range(group.num_columns)]
-    return {chunk.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(chunk.compression, chunk.compression) for chunk in chunks}
+_COMPRESSIONS = {"UNCOMPRESSED": "NONE"}
+_SECOND_PAGES = bytes([0x15, 0x06])
+"""How the header of a data page of the second version begins: its first field is a number, the kind of the page."""
+
+
+def _page_version(path: Path, offset: int) -> str:
+    """The version of the page of data that begins at this place of a file."""
+    with open(path, "rb") as stream:
+        stream.seek(offset)
+        return "2.0" if stream.read(2) == _SECOND_PAGES else "1.0"
+
+
+def _has_old_times(file: pq.ParquetFile) -> bool:
+    """Whether all times are of the old type INT96, so that they can be written so again."""
+    leaves = [file.schema.column(number) for number in range(len(file.schema))]
+    is_old = [
+        leaf.physical_type == "INT96" for leaf in leaves if leaf.physical_type == "INT96" or "Timestamp" in str(leaf.logical_type)
+    ]
+    return bool(is_old) and all(is_old)
 
 
 class ArrowSource(ColumnarSource):
@@ -216,7 +266,7 @@ class ArrowSource(ColumnarSource):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self._whole_batches():
-            chosen = without_views(batch.select(list(columns)))
+            chosen = in_plain_form(batch.select(list(columns)))
             # The format cannot reveal damage: an index beyond the end of its dictionary would be followed anywhere.
             with readable_errors(self.path_in_messages):
                 chosen.validate(full=True)
@@ -231,7 +281,7 @@ class ArrowSource(ColumnarSource):
             if names
             else {}
         )
-        options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
+        options = pa.ipc.IpcWriteOptions(compression=self._compression, unify_dictionaries=not self._is_stream)
         new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
         tables: Iterable[pa.Table] = self._changed_batches(changes, forms)
         if changes.order is not None:
@@ -248,11 +298,45 @@ class ArrowSource(ColumnarSource):
         self._refuse_change()
         return Path(path)
 
+    @property
+    def _compression(self) -> str | None:
+        """How the first batch is compressed, which Arrow does not tell; its description does, a table of the FlatBuffers format."""
+        with open(self.path, "rb") as stream, readable_errors(self.path_in_messages):
+            stream.seek(0 if self._is_stream else len(_START_OF_FILE))
+            messages = pa.ipc.MessageReader.open_stream(stream)
+            batch = next((message for message in messages if message.type == "record batch"), None)
+        if batch is None:
+            return None
+        described = batch.metadata.to_pybytes()
+        header = _followed(described, _member(described, _followed(described, 0), 2))
+        compression = _member(described, header, 3)
+        if not compression:
+            return None
+        codec = _member(described, _followed(described, compression), 0)
+        return "zstd" if codec and described[codec] else "lz4"
+
     def _changed_batches(self, changes: Changes, forms: DictionaryForms) -> Iterator[pa.Table]:
         first = 0
         for batch in self._whole_batches():
             yield changed_table(pa.Table.from_batches([batch]), first, changes, forms)
             first += batch.num_rows
+
+
+_START_OF_FILE = b"ARROW1\0\0"
+
+
+def _followed(described: bytes, place: int) -> int:
+    """Where the reference at a place leads."""
+    return place + int.from_bytes(described[place : place + 4], "little")
+
+
+def _member(described: bytes, table: int, number: int) -> int:
+    """The place of a member of a table, 0 if it has its default: where it lies is listed before or after the table."""
+    places = table - int.from_bytes(described[table : table + 4], "little", signed=True)
+    n_bytes = int.from_bytes(described[places : places + 2], "little")
+    first = places + 4 + 2 * number
+    distance = int.from_bytes(described[first : first + 2], "little") if first < places + n_bytes else 0
+    return table + distance if distance else 0
 
 
 class ParquetPartsSource(SeveralFiles, ColumnarSource):
@@ -350,12 +434,11 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
         sizes = [size for part in self._parts for size in part.group_sizes]
         tables = reordered(pieces, changes.order, folder, sizes)
         for number, part in enumerate(self._parts):
-            file = pq.ParquetFile(part.path)
             with (
                 atomic_path(self._target(folder, number)) as temporary,
-                pq.ParquetWriter(temporary, schema, **_properties(file)) as writer,
+                pq.ParquetWriter(temporary, schema, **_properties(part.path, coded=changes.recodes)) as writer,
             ):
-                write_in_turn(writer, itertools.islice(tables, file.num_row_groups))
+                write_in_turn(writer, itertools.islice(tables, len(part.group_sizes)))
 
     def _constants_of(self, number: int) -> dict[str, pa.Scalar]:
         """The values of the columns that the folders of a part stand for."""

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import as_arrow, stored_field, without_views
-from rarecell.engine.changes import Changes
+from rarecell.engine.arrays import as_arrow, as_type, decoded, in_form_of, in_plain_form, plain_array, plain_type
+from rarecell.engine.changes import Changes, one_array
 from rarecell.engine.output import temporary_folder
 from rarecell.machine.disk import new_private_file
 
@@ -50,11 +50,12 @@ def dictionary_forms(pieces: Iterable[pa.Table], columns: Sequence[str]) -> Dict
                 continue
             if kept_as.ordered:
                 ordered.add(name)
-            for chunk in piece.column(name).chunks:
+            for chunk in plain_array(piece.column(name)).chunks:
                 before = known.setdefault(name, chunk.dictionary)
                 met.setdefault(name, [])
-                is_shared[name] = is_shared.get(name, True) and before.equals(chunk.dictionary)
-                known[name] = before if before.equals(chunk.dictionary) else _joined(before, chunk.dictionary)
+                is_same = _are_same(before, chunk.dictionary)
+                is_shared[name] = is_shared.get(name, True) and is_same
+                known[name] = before if is_same else _joined(before, chunk.dictionary)
                 seen = set(met[name])
                 met[name] += [value for value in chunk.unique().dictionary_decode().to_pylist() if value not in seen]
     forms: dict[str, pa.Array | None] = {}
@@ -66,6 +67,13 @@ def dictionary_forms(pieces: Iterable[pa.Table], columns: Sequence[str]) -> Dict
         else:
             forms[name] = _sorted(values) if is_shared[name] else None
     return forms
+
+
+def _are_same(values: pa.Array, others: pa.Array) -> bool:
+    """Whether two dictionaries are equal, with NaN equal to itself."""
+    if not pa.types.is_floating(values.type):
+        return bool(values.equals(others))
+    return len(values) == len(others) and pc.index_in(values, value_set=others).equals(pc.index_in(others, value_set=others))
 
 
 def _joined(values: pa.Array, more: pa.Array) -> pa.Array:
@@ -85,7 +93,7 @@ def changed_schema(schema: pa.Schema, changes: Changes) -> pa.Schema:
     metadata = {
         name: value for name, value in (schema.metadata or {}).items() if not (describes_others and name in _DESCRIPTIONS)
     }
-    return pa.schema(fields, metadata=metadata)
+    return pa.schema(fields, metadata=metadata or None)
 
 
 def _changed_field(field: pa.Field, changes: Changes) -> pa.Field:
@@ -104,7 +112,7 @@ def _changed_field(field: pa.Field, changes: Changes) -> pa.Field:
 def _type_of_treated(kept_as: pa.DataType, treated: pa.Array) -> pa.DataType:
     """The type of the column if it holds all the new values, and otherwise that of the values."""
     value_type = kept_as.value_type if pa.types.is_dictionary(kept_as) else kept_as
-    plain = treated.dictionary_decode() if pa.types.is_dictionary(treated.type) else treated
+    plain = decoded(treated)
     is_text = [pa.types.is_string(each) or pa.types.is_large_string(each) for each in (value_type, plain.type)]
     try:
         if is_text[0] == is_text[1] and plain.cast(value_type).cast(plain.type).equals(plain):
@@ -140,11 +148,12 @@ def _changed_array(
     n_rows = len(column)
     if change.treated is not None:
         treated = change.treated.slice(first, n_rows)
-        plain = treated.dictionary_decode() if pa.types.is_dictionary(treated.type) else treated
+        plain = decoded(treated)
         if pa.types.is_dictionary(field.type):
-            return _encoded(plain.cast(field.type.value_type), _sorted(change.treated.cast(field.type.value_type)), field.type)
+            plain_kind = plain_type(field.type.value_type)
+            return _encoded(plain.cast(plain_kind), _sorted(change.treated.cast(plain_kind)), field.type)
         return as_type(plain, field.type)
-    plain = _decoded(column)
+    plain = one_array(decoded(column))
     rows, values = change.new_values(first, n_rows)
     plain = with_values(plain, rows, values)
     if change.is_recoded:
@@ -162,11 +171,6 @@ def _changed_array(
     return as_type(plain, field.type)
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.Array:
-    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    return plain.cast(stored_field(pa.field("", plain.type)).type).combine_chunks()
-
-
 def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) -> pa.Array:
     indices = pc.index_in(plain, value_set=dictionary.cast(plain.type)).cast(kept_as.index_type)
     return pa.DictionaryArray.from_arrays(indices, dictionary.cast(kept_as.value_type), ordered=kept_as.ordered)
@@ -174,23 +178,12 @@ def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) 
 
 def with_values(array: pa.Array, positions: NDArray[np.int64], new: pa.Array | None) -> pa.Array:
     """An array with new values at some positions."""
-    plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    plain = decoded(array)
     if new is None or not len(positions):
         return plain
     choice = np.arange(len(plain))
     choice[positions] = len(plain) + np.arange(len(new))
     return pa.concat_arrays([plain, as_type(new, plain.type)]).take(as_arrow(choice))
-
-
-def as_type(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Convert the array to another type if necessary."""
-    if array.type == target:
-        return array
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_dictionary(target):
-        array = array.cast(target.value_type).dictionary_encode()
-    return array.cast(target)
 
 
 def reordered(tables: Iterable[pa.Table], order: NDArray[np.int64], beside: Path, sizes: Sequence[int]) -> Iterator[pa.Table]:
@@ -203,14 +196,14 @@ def reordered(tables: Iterable[pa.Table], order: NDArray[np.int64], beside: Path
     target[order] = np.arange(len(order))
     schemas: list[pa.Schema] = []
 
-    def in_plain_form() -> Iterator[pa.Table]:
+    def plain() -> Iterator[pa.Table]:
         for table in tables:
             schemas.append(table.schema)
-            yield without_views(table)
+            yield in_plain_form(table)
 
     with temporary_folder(beside) as folder:
-        for table in _cut(_in_order(in_plain_form(), target, folder), sizes):
-            yield table.cast(schemas[0]) if table.schema != schemas[0] else table
+        for table in _cut(_in_order(plain(), target, folder), sizes):
+            yield in_form_of(table, schemas[0])
 
 
 def _in_order(tables: Iterator[pa.Table], target: NDArray[np.int64], folder: Path) -> Iterator[pa.Table]:

@@ -292,19 +292,10 @@ def changed(name: object) -> BadInput:
 
 
 class FileStamp:
-    """Size, time and identity of a file when it was opened.
+    """Size, time and identity of a file when it was opened."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    name : str, optional
-        What messages call it; its path by default.
-    """
-
-    def __init__(self, path: Path, name: str | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.name = name or str(path)
         self._still_reachable = still_reachable(path)
         self._first = self._read()
 
@@ -315,7 +306,7 @@ class FileStamp:
     def refuse_change(self) -> None:
         """Raise when the file is no longer the one that was opened."""
         if self._read() != self._first:
-            raise changed(self.name)
+            raise changed(self.path)
 
     def _read(self) -> tuple[int, ...]:
         try:

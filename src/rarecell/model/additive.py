@@ -23,7 +23,6 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
 from rarecell.model.protocol import PluggedIn
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.marginals import Marginals
 
 MOST_TERMS = 10_000_000
 """Up to this many pairs of levels are tabulated; beyond that, each pair of keys is looked up at the cells."""
@@ -40,8 +39,6 @@ class AdditiveModel(PluggedIn):
     ----------
     table : ContingencyTable
         The contingency table; its coarsenings are not used.
-    marginals : Marginals, optional
-        Counts to fit to; by default those of the table.
     most_terms : int
         Up to this many pairs of levels are tabulated; beyond that, each pair of keys is looked up at the cells.
 
@@ -55,10 +52,10 @@ class AdditiveModel(PluggedIn):
     array([0.5, 0.3, 0.2])
     """
 
-    def __init__(self, table: ContingencyTable, *, marginals: Marginals | None = None, most_terms: int = MOST_TERMS) -> None:
+    def __init__(self, table: ContingencyTable, *, most_terms: int = MOST_TERMS) -> None:
         self.table = table
         self.most_terms = most_terms
-        self.marginals = marginals or table.marginals
+        self.marginals = table.marginals
 
     @property
     def generator_masks(self) -> tuple[int, ...]:

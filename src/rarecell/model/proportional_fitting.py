@@ -439,11 +439,10 @@ MOST_HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """The best point found, its value and gradient, and the number of calls of the function."""
+    """The best point found, its value, and the number of calls of the function."""
 
     point: Vector
     value: float
-    gradient: Vector
     calls: int
 
 
@@ -485,4 +484,4 @@ def minimise(
             steps[n_steps % MEMORY], changes[n_steps % MEMORY] = step, change
             n_steps += 1
         point, value, gradient = tried, tried_value, tried_gradient
-    return Minimum(point, value, gradient, calls)
+    return Minimum(point, value, calls)

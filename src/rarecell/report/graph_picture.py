@@ -265,7 +265,7 @@ def graph_description(picture: ModelPicture) -> str:
     )
 
 
-def junction_tree_svg(picture: ModelPicture, *, name: str = "tree") -> str:
+def junction_tree_svg(picture: ModelPicture) -> str:
     """Draw the junction tree as an outline: each clique hangs on its parent by the separator written on the branch."""
     row, indent = 46.0, 34.0
     depth = [0] * len(picture.cliques)
@@ -304,7 +304,7 @@ def junction_tree_svg(picture: ModelPicture, *, name: str = "tree") -> str:
     height = 24.0 + row * (len(picture.order) - 1) + 26
     root.set("viewBox", f"0 0 {right + 8:.0f} {height:.0f}")
     words = tree_description(picture)
-    return finished_svg(root, name=name, title="Junction tree of the model", description=words, width=right + 8)
+    return finished_svg(root, name="tree", title="Junction tree of the model", description=words, width=right + 8)
 
 
 def tree_description(picture: ModelPicture) -> str:

@@ -206,8 +206,9 @@ def height_room(scale: Scale) -> float:
     return max(text_width(tick_label(value), 12) for value in scale.ticks) + 14
 
 
-def legend(chart: Chart, entries: Sequence[tuple[str, str, bool]], *, y: float, x: float = 0.0) -> None:
+def legend(chart: Chart, entries: Sequence[tuple[str, str, bool]], *, y: float) -> None:
     """Draw marks and their meaning: words, colour, and whether the mark is a diamond."""
+    x = 0.0
     for words, role, is_diamond in entries:
         chart.dot(x + 7, y - 4, role, is_diamond=is_diamond)
         chart.text(x + 20, y, words, role="muted", size=13)

@@ -325,7 +325,7 @@ def _together(concealed: Concealed, columns: Sequence[OrderedColumn]) -> Iterato
             yield leak
 
 
-def _sums(concealed: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3, in_logs: bool = False) -> Iterator[Leak]:
+def _sums(concealed: Concealed, columns: Sequence[OrderedColumn], *, in_logs: bool = False) -> Iterator[Leak]:
     """A key that is a sum or difference of two or three columns, found by regression on one column after another.
 
     The columns are chosen as in orthogonal matching pursuit; what is predicted is then judged like any column, by its counts. A
@@ -353,7 +353,7 @@ def _sums(concealed: Concealed, columns: Sequence[OrderedColumn], *, most: int =
     values = np.where(has_value, values, 0.0)
     design = np.where(usable & known, (np.where(known, numbers, 0.0) - center) / np.where(usable, spread, 1.0), 0.0)
     rest, chosen = np.where(has_value, values - values[has_value].mean(), 0.0), list[int]()
-    while len(chosen) < most:
+    while len(chosen) < 3:
         score = np.abs(design.T @ rest)
         score[[*chosen]] = -1.0
         chosen.append(int(np.argmax(score)))

@@ -163,20 +163,18 @@ def write_plan(
     *,
     release: Release | None = None,
     others: Changes = NO_CHANGES,
-    recount: bool = True,
 ) -> SwapResult:
     """Write the data after the exchange to a file in the format they came in, or to a folder of Parquet files for Spark.
 
-    ``release`` and ``others`` are as for :func:`apply_plan`. With ``recount`` the file is read again and its keys are counted; a file that is not
-    as planned is removed.
+    ``release`` and ``others`` are as for :func:`apply_plan`. The file is read again and its keys are counted; one that is not as planned is
+    removed.
     """
     margins, release = checked_margins(plan), plan.release if release is None else release
     _expect_records(release, data)
     changes = _joined(changes_of(release, data), others)
     try:
         written = data.write(path, changes)
-        if recount:
-            _check_recount(release, data, data.read_back(written))
+        _check_recount(release, data, data.read_back(written))
     except RuntimeError:
         # What looks like a defect may be an input that was replaced by another one of the same size and time.
         remove(Path(path))

@@ -59,12 +59,12 @@ MORE_LINKED = 0.05
 """Links that a ring may leave beyond those of its pairs; with more it stays in pairs."""
 
 
-def swap_table(rows: HouseholdRows, persons: ContingencyTable, weighed: ContingencyTable | None = None) -> ContingencyTable:
+def swap_table(rows: HouseholdRows, persons: ContingencyTable) -> ContingencyTable:
     """The table of household rows with, at every place, the coarsenings that the persons' keys have.
 
     A place that is not taken is a group of its own. Where vertices run short, later places go without.
     """
-    table = rows.table if weighed is None else weighed
+    table = rows.table
     of_key: dict[str, list[Coarsening]] = {}
     for coarsening in persons.coarsenings:
         of_key.setdefault(coarsening.key, []).append(coarsening)

@@ -279,16 +279,14 @@ def cost_of_keeping(
     keep: Sequence[Sequence[str]],
     *,
     columns: Mapping[str, ColumnValues] | None = None,
-    records: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> dict[tuple[str, ...], int]:
-    """Count, for each further margin, the records (all by default) that have a partner without it and none with it.
+    """Count, for each further margin, the records that have a partner without it and none with it.
 
     Each margin is considered on its own, in addition to those of the model.
     """
-    rows = slice(None) if records is None else np.asarray(records, dtype=np.int64)
-    free = swappability(table, model).record_is_swappable[rows]
+    free = swappability(table, model).record_is_swappable
     n_held = {}
     for names in keep:
-        held = swappability(table, model, keep=[names], columns=columns).record_is_swappable[rows]
+        held = swappability(table, model, keep=[names], columns=columns).record_is_swappable
         n_held[tuple(names)] = int((free & ~held).sum())
     return n_held

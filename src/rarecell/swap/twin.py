@@ -324,12 +324,12 @@ def _pair_tables(table: ContingencyTable, codes: NDArray[np.int32]) -> PairTable
     return PairTables(np.concatenate(tables), start, step)
 
 
-def k_marginal_score(both: BothFiles, *, order: int = 2) -> float:
-    """1,000 less 1,000 times the mean total variation distance of all tables of ``order`` columns, as SDNist has it."""
+def k_marginal_score(both: BothFiles) -> float:
+    """1,000 less 1,000 times the mean total variation distance of all tables of two columns, as SDNist has it."""
     n = both.table.n_records
     apart = [
         0.5 * float(np.abs(before - after).sum()) / n
-        for before, after in (both.changed_margin(keys) for keys in combinations(range(both.table.n_keys), order))
+        for before, after in (both.changed_margin(keys) for keys in combinations(range(both.table.n_keys), 2))
     ]
     return 1000.0 * (1.0 - float(np.mean(apart))) if apart else 1000.0
 

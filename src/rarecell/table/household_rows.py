@@ -400,11 +400,9 @@ def _value(key: str, label: str) -> str:
 # ---------------------------------------------------------------------- finding a layout
 
 
-def find_layout(
-    codes: Codes, keys: Sequence[Categories], household: NDArray[np.integer], *, before: Sequence[Numbers] = ()
-) -> Layout:
+def find_layout(codes: Codes, keys: Sequence[Categories], household: NDArray[np.integer]) -> Layout:
     """The layout of :func:`lay_out` alone."""
-    return lay_out(codes, keys, household, before=before).layout
+    return lay_out(codes, keys, household).layout
 
 
 def lay_out(

@@ -142,7 +142,7 @@ def _pair_counts(table: ContingencyTable, key: int, other: int) -> Floats:
 
 
 def with_meant_orders(
-    table: ContingencyTable, *, declared: frozenset[str] = frozenset(), seed: int = 0
+    table: ContingencyTable, *, declared: frozenset[str] = frozenset()
 ) -> tuple[ContingencyTable, tuple[OrderTest, ...]]:
     """The table with whole numbers taken as ordered only where the data support it, and the tests that decided.
 
@@ -152,13 +152,11 @@ def with_meant_orders(
         The table, without automatic coarsenings.
     declared : frozenset of str
         Keys whose order was stated by the user or by the source.
-    seed : int
-        Seed of the random orders.
     """
     if table.n_keys < 2 or table.n_records < FEWEST_RECORDS:
         return table, ()
     asked = [k for k, c in enumerate(table.categories) if c.key not in declared and is_in_question(c)]
-    tests = tuple(order_test(table.categories[k], counts_by_others(table, k), seed=seed) for k in asked)
+    tests = tuple(order_test(table.categories[k], counts_by_others(table, k)) for k in asked)
     unordered = {test.key for test in tests if not test.is_ordered}
     if not unordered:
         return table, tests

@@ -403,7 +403,7 @@ def test_files_that_are_not_there_or_not_data(tmp_path: Path) -> None:
     (tmp_path / "people.foo").write_bytes(b"PK")
     refused("not known by its ending '.foo'", tmp_path / "people.foo")
     (tmp_path / "header.csv").write_text("age,sex\n")
-    refused("column names but no records", tmp_path / "header.csv")
+    refused("only names of columns", tmp_path / "header.csv")
     refused("There is no file", "people\0.csv")
 
 

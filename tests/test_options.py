@@ -386,3 +386,18 @@ def test_errors_in_python_name_keywords_and_those_of_a_command_its_options() -> 
         rc.protect(config, frame=people)
     with pytest.raises(BadInput, match="unlink= drops the household number; name its column with household="):
         rc.protect(people, keys=["age", "sex"], population=900, top=1, unlink=True)
+
+
+def test_an_option_that_no_function_has_is_told_with_the_one_that_was_meant() -> None:
+    frame = pa.table({"age": [1, 2], "sex": ["f", "m"]})
+    for function, wrong, meant in ((rc.assess, "poplation", "population"), (rc.protect, "riskabove", "risk_above")):
+        with pytest.raises(rc.RarecellError, match=f"There is no option '{wrong}'. Did you mean '{meant}'?"):
+            function(frame, keys=["age", "sex"], **{wrong: 0.5})
+    with pytest.raises(rc.BadInput, match="^'risk_above' in the call was given as 'high'"):
+        rc.protect(frame, keys=["age", "sex"], population=9, risk_above="high")
+
+
+def test_what_is_no_run_is_told_without_the_words_of_the_system(tmp_path: Path) -> None:
+    for place, why in ((tmp_path / "nowhere", "there is no such folder"), (tmp_path, "it has no results")):
+        with pytest.raises(rc.BadInput, match=f"is not the folder of a finished run: {why}."):
+            rc.load(place)

@@ -8,8 +8,10 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,25 @@ def test_a_private_folder_is_its_owners_whatever_the_umask(tmp_path: Path) -> No
     finally:
         os.umask(before)
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_another_start_swept_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    make = tempfile.mkdtemp
+
+    def swept_once(**options: Any) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            assert remove_stale_folders(tmp_path) == 1
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept_once)
+    owner = Owner()
+    folder = private_folder(owner, tmp_path)
+    assert folder.is_dir()
+    assert [str(folder)] == made[1:]
 
 
 def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:

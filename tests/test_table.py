@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
+import re
 from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -333,3 +337,51 @@ def test_ranks_are_those_of_a_dictionary(distinct: list[int], asked: list[int], 
     found = ranked(np.array(asked, dtype=np.int64), np.array(sorted(distinct), dtype=np.int64), n_possible)
     assert found.dtype == np.int32
     assert found.tolist() == [rank.get(key, -1) for key in asked]
+
+
+def test_a_table_and_what_rests_on_it_are_copied_and_pickled() -> None:
+    frame = pa.table({"age": [20, 30, 30, 40, 50] * 8, "sex": list("fmfmf") * 8, "town": [f"t{k % 7}" for k in range(40)]})
+    data = rc.Microdata(frame, keys=["age", "sex", "town"])
+    table = data.table()
+    model = rc.select_model(table)
+    risk = rc.record_risk(table, model.best, population=400)
+    plan = rc.plan_swaps(table, model.best, records=risk.riskiest(3), seed=0)
+    done = rc.protect(frame, keys=["age", "sex", "town"], population=400, model="independence", top=2, seed=1)
+    for result in (table, model, model.best, risk, plan, plan.apply(data), done.assessment, done):
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert str(again) == str(result)
+    counted = pickle.loads(pickle.dumps(table.marginals))
+    assert counted.counts(3).tolist() == table.marginals.counts(3).tolist()
+    assert len(pickle.dumps(table)) < 10_000, "what was kept for speed is not copied"
+
+
+def test_a_table_of_counts_takes_levels_by_name_and_whole_numbers_only() -> None:
+    levels = {"smokes": ["no", "yes"], "coughs": ["no", "yes", None]}
+    table = rc.ContingencyTable.from_counts([[1, 2], [0, 0], [0, 0]], [2.0, 1, 3], levels)
+    assert table.keys == ("smokes", "coughs")
+    assert table.categories[1].has_missing
+    assert dict(zip(map(tuple, table.cells.tolist()), table.counts.tolist(), strict=True)) == {(0, 0): 4, (1, 2): 2}
+    for cells, counts, words in (
+        ([[0, 0]], [2.5], "Counts are whole numbers"),
+        ([[0, 0]], [math.nan], "Counts are whole numbers"),
+        ([[0, 0]], [math.inf], "Counts are whole numbers"),
+        ([[0, 0.5]], [2], "Cells are whole numbers"),
+        ([[0, 0, 1]], [2], "2 codes, one for each key"),
+        ([0, 1], [2], "2 codes, one for each key"),
+        ([[0, 2**32]], [2], "not a level of its key"),
+        ([[0, 0]], [-1], "0 or more"),
+    ):
+        with pytest.raises(rc.BadInput, match=words):
+            rc.ContingencyTable.from_counts(cells, counts, levels)
+
+
+def test_what_stands_for_a_table_is_short_and_has_no_level() -> None:
+    table = rc.Microdata(pa.table({"age": [20, 31], "town": ["Ayr", "Bath"]}), keys=["age", "town"]).table()
+    assert repr(table) == "ContingencyTable(keys=('age', 'town'), n_records=2, n_cells=2)"
+    assert "Ayr" not in repr(rc.record_risk(table, rc.DecomposableModel(table, cliques=[("age",), ("town",)]), population=9))
+
+
+def test_a_name_in_place_of_a_list_of_names_is_told() -> None:
+    table = rc.Microdata(pa.table({"age": [20, 31], "town": ["a", "b"]}), keys=["age", "town"]).table()
+    with pytest.raises(rc.BadInput, match=re.escape("write ['age']")):
+        rc.DecomposableModel(table, cliques=["age", "town"])

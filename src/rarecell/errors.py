@@ -60,8 +60,18 @@ class UnknownChoice(RarecellError):
     """An option was given a value it does not take."""
 
     @classmethod
-    def of(cls, option: str, given: object, choices: Sequence[str]) -> UnknownChoice:
-        return cls(f"{option} was given as '{given}'; it takes one of {_quoted(choices)}.")
+    def of(cls, option: str, given: object, choices: Sequence[str], *, others: str = "") -> UnknownChoice:
+        """An option takes one of some words, or something else that ``others`` describes."""
+        return cls(f"{option} was given as '{given}'; it takes one of {_quoted(choices)}{f', or {others}' if others else ''}.")
+
+    @classmethod
+    def of_names(cls, unknown: Sequence[str], known: Sequence[str]) -> UnknownChoice:
+        """Options that a function does not have."""
+        sentences = []
+        for name in unknown:
+            near = nearest_names(name, known, limit=1)
+            sentences.append(f"There is no option '{name}'.{f' Did you mean {_quoted(near)}?' if near else ''}")
+        return cls(f"{' '.join(sentences)} help(rarecell.assess) and help(rarecell.protect) list them all.")
 
 
 class PopulationTooSmall(RarecellError):

@@ -90,7 +90,7 @@ class KeyCounting:
             grouped = self.source.counts(self.keys, weight=self.weight, recodes=recodes)
             columns, weights, numbers = grouped.columns, grouped.weights, grouped.counts
         if not len(columns[0].codes):
-            raise BadInput(f"{self.source.name} has column names but no records. Name the file that holds the data.")
+            raise BadInput(f"There are no records in {self.source.name}, only names of columns.")
 
         coded_keys, new_codes = [], []
         for key, column in zip(self.keys, columns, strict=True):

@@ -32,7 +32,7 @@ from rarecell.engine.streaming import record_cells
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.plain import Shown
-from rarecell.outcome.words import listed
+from rarecell.outcome.words import counted, listed
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
@@ -449,5 +449,8 @@ class Microdata(Shown):
             *counted.notes,
         ]
 
+    def __repr__(self) -> str:
+        return f"<Microdata: {self.source.name}, keys {', '.join(self.keys)}>"
+
     def __str__(self) -> str:
-        return f"{self.source.name} with the keys {', '.join(self.keys)}."
+        return f"Microdata of {self.source.name} with {counted(len(self.keys), 'key')}: {', '.join(self.keys)}."

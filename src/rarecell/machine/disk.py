@@ -87,10 +87,12 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
         raise NotWritten.without_temporary_folder() from None
     remove_stale_folders(place)
     while True:
+        # Until it is locked, another program that starts may take the folder for one that was left behind, and remove it.
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
             # A umask may take rights from the owner, too.
-            folder.chmod(0o700)
+            with contextlib.suppress(FileNotFoundError):
+                folder.chmod(0o700)
         except OSError as problem:
             raise NotWritten.in_temporary_folder(place, problem) from None
         lock = _lock(folder)

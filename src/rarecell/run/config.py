@@ -76,7 +76,7 @@ def check_criterion(criterion: str) -> None:
     except ValueError:
         is_penalty = False
     if not is_penalty:
-        raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA, "a penalty such as 0.7"])
+        raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA], others="a penalty such as 0.7")
 
 
 def _read_treatments(words: Mapping[str, str]) -> object:
@@ -849,6 +849,10 @@ class RunConfig:
         return cls.from_mapping(read_plain(path), source=str(path))
 
 
+THE_CALL = "the call"
+"""Where options of a function come from, as messages name it."""
+
+
 def typed_run(plain_values: ReadJson, source: str) -> Json:
     """The options of a run as their fields hold them, names and types checked; what is not given is left out."""
     values = typed(RunConfig, {name: value for name, value in plain_values.items() if name != "protect"}, source)
@@ -856,7 +860,7 @@ def typed_run(plain_values: ReadJson, source: str) -> Json:
     if protect is not None:
         if not isinstance(protect, Mapping):
             raise BadInput(f"'protect' in {source} must be a table of options.")
-        values["protect"] = typed(ProtectConfig, protect, f"[protect] in {source}")
+        values["protect"] = typed(ProtectConfig, protect, source if source == THE_CALL else f"[protect] in {source}")
     return values
 
 
@@ -1010,6 +1014,9 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
         own_options = {name: value for name, value in options.items() if name != "paper"}
         return as_config(data, frame, {**own_options, **paper_options(own_options)} if options["paper"] else own_options)
     of_protection = {option.name for option in options_of(ProtectConfig)}
+    known = [*(option.name for option in options_of(RunConfig)), *of_protection]
+    if unknown := [name for name in options if name not in known]:
+        raise UnknownChoice.of_names(unknown, known)
     plain_values = {name: _listed(value) for name, value in options.items() if name not in of_protection}
     protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
     if isinstance(plain_values.get("scenario"), Mapping):
@@ -1022,7 +1029,7 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
     plain_values["input"] = str(data or "") if is_path else FRAME
     if protect:
         plain_values["protect"] = protect
-    return RunConfig.from_mapping(plain_values, source="the call"), Frames(None if is_path else data)
+    return RunConfig.from_mapping(plain_values, source=THE_CALL), Frames(None if is_path else data)
 
 
 def _listed(value: object) -> Any:

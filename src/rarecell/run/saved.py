@@ -81,6 +81,9 @@ class SavedRun(Shown):
             summary = json.loads(read_small_text(folder / "summary.json"))
             record = json.loads(read_small_text(folder / "run.json"))
             return cls(folder, called, RunSummary.from_dict(summary), _checked_record(record))
+        except FileNotFoundError:
+            why = "it has no results" if folder.is_dir() else "there is no such folder"
+            raise BadInput(f"'{called}' is not the folder of a finished run: {why}.") from None
         except (OSError, ValueError, RecursionError, BadInput) as problem:
             raise BadInput(f"'{called}' is not the folder of a finished run: {problem}") from None
 

@@ -171,7 +171,7 @@ def _penalty(table: ContingencyTable, criterion: str | float) -> float:
         return 1.0
     if criterion == "bic":
         return 0.5 * math.log(table.n_records)
-    raise UnknownChoice.of("The criterion of a hierarchical search", criterion, ["aic", "bic", "a penalty such as 0.7"])
+    raise UnknownChoice.of("The criterion of a hierarchical search", criterion, ["aic", "bic"], others="a penalty such as 0.7")
 
 
 def _names(table: ContingencyTable, generators: Sequence[int]) -> list[tuple[str, ...]]:

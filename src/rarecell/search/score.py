@@ -165,7 +165,7 @@ def make_score(
     if isinstance(criterion, int | float):
         # A reward for every degree of freedom would always choose the saturated model.
         if not math.isfinite(criterion) or criterion < 0:
-            raise UnknownChoice.of("The criterion", criterion, [*CRITERIA, "a penalty such as 0.7"])
+            raise UnknownChoice.of("The criterion", criterion, CRITERIA, others="a penalty such as 0.7")
         return penalised(marginals, float(criterion), f"penalty {criterion:g}")
     if criterion == "aic":
         return penalised(marginals, 1.0, "aic")
@@ -176,7 +176,7 @@ def make_score(
     try:
         return make_score(table, float(criterion), marginals=marginals)
     except ValueError:
-        raise UnknownChoice.of("The criterion", criterion, [*CRITERIA, "a penalty such as 0.7"]) from None
+        raise UnknownChoice.of("The criterion", criterion, CRITERIA, others="a penalty such as 0.7") from None
 
 
 # What has the search learnt about the score so far?

@@ -10,8 +10,8 @@ Models are built on *vertices*: keys and coarsenings of keys (age bands, merged 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,18 @@ def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells:
     return np.bincount(cell, weights=weights, minlength=n_cells).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+def _whole_numbers(values: ArrayLike, what: str) -> NDArray[np.generic]:
+    """Counts or codes as they were given, unless one is no whole number."""
+    numbers = np.asarray(values)
+    is_whole = numbers.dtype.kind in "iub" or (
+        numbers.dtype.kind == "f" and bool((np.isfinite(numbers) & (numbers == np.floor(numbers))).all())
+    )
+    if numbers.size and not is_whole:
+        raise BadInput(f"{what} are whole numbers; those that were given are not.")
+    return numbers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ContingencyTable(Vertices, Shown):
     """The occupied cells of the keys, their counts, and the vertices that models are built on.
 
@@ -79,6 +90,10 @@ class ContingencyTable(Vertices, Shown):
     coarsenings: tuple[Coarsening, ...] = ()
     structural_zeros: StructuralZeros | None = None
 
+    def __getstate__(self) -> dict[str, object]:
+        """What is copied and pickled: the fields. Marginals and whatever else is kept for speed are computed again on demand."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
     # ------------------------------------------------------------------ construction
 
     @classmethod
@@ -107,21 +122,47 @@ class ContingencyTable(Vertices, Shown):
         cls,
         cells: ArrayLike,
         counts: ArrayLike,
-        categories: Sequence[Categories],
+        categories: Sequence[Categories] | Mapping[str, Sequence[Level]],
         *,
         weights: ArrayLike | None = None,
         record_cell: ArrayLike | None = None,
     ) -> ContingencyTable:
-        """Build a table from cells counted elsewhere, in any order; empty cells are left out and equal cells are added up."""
-        given = np.asfortranarray(np.asarray(cells, dtype=np.int32).reshape(-1, len(categories)))
-        given_counts = np.asarray(counts, dtype=np.int64)
+        """Build a table from cells counted elsewhere, in any order; empty cells are left out and equal cells are added up.
+
+        Parameters
+        ----------
+        cells : array_like
+            A row of level codes for each cell, from 0, one column for each key.
+        counts : array_like
+            The number of records in each cell.
+        categories : sequence of Categories, or mapping of str to sequence
+            The levels of each key: by its name, or as :class:`Categories` where their order matters.
+        weights : array_like, optional
+            The sum of the survey weights of the records in each cell.
+        record_cell : array_like, optional
+            The row of ``cells`` that each record belongs to, −1 for a record that was dropped.
+
+        Examples
+        --------
+        >>> print(ContingencyTable.from_counts([[0, 0], [1, 1]], [5, 1], {"smokes": ["no", "yes"], "coughs": ["no", "yes"]}))
+        6 records on 2 keys fall into 2 of 4 cells; 1 cell holds a single record.
+        """
+        if isinstance(categories, Mapping):
+            categories = [Categories(key, tuple(levels)) for key, levels in categories.items()]
+        codes = _whole_numbers(cells, "Cells")
+        if codes.size and (codes.ndim != 2 or codes.shape[1] != len(categories)):
+            raise BadInput(
+                f"Each cell is a row of {counted(len(categories), 'code')}, one for each key; an array of shape {codes.shape} was given."
+            )
+        given = np.asfortranarray(codes.astype(np.int64).reshape(-1, len(categories)))
+        given_counts = _whole_numbers(counts, "Counts").astype(np.int64)
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
         if len(given) != len(given_counts) or (given_counts < 0).any():
             raise BadInput("Each cell needs one count, a whole number of 0 or more.")
         if len(given) and ((given < 0).any() or (given >= levels).any()):
             raise BadInput("A cell has a code that is not a level of its key; codes run from 0 to the number of levels minus 1.")
         occupied = given_counts > 0
-        merged, _, position = collapse_records(np.asfortranarray(given[occupied]), levels)
+        merged, _, position = collapse_records(np.asfortranarray(given[occupied], dtype=np.int32), levels)
         merged_counts = np.zeros(len(merged), dtype=np.int64)
         np.add.at(merged_counts, position, given_counts[occupied])
         new_position = np.full(len(given), -1, dtype=np.int64)
@@ -338,6 +379,9 @@ class ContingencyTable(Vertices, Shown):
     def marginals(self) -> Marginals:
         """The marginals of this table, each computed once."""
         return Marginals(self)
+
+    def __repr__(self) -> str:
+        return f"ContingencyTable(keys={self.keys!r}, n_records={self.n_records}, n_cells={self.n_cells})"
 
     def __str__(self) -> str:
         alone = self.size_indices.get(1, 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -110,6 +110,7 @@ class Marginals:
         worth_projecting: int = WORTH_PROJECTING,
     ) -> None:
         self.table = table
+        self._settings = memory_budget, worth_projecting
         self._worth_projecting = worth_projecting
         memory_budget = marginals_budget(table.n_cells) if memory_budget is None else memory_budget
         self.total: float = table.n_records
@@ -135,6 +136,10 @@ class Marginals:
         self._kept: Cache[Marginal] = Cache(memory_budget // 4)
         self._kept_cells: Cache[MarginalCells] = Cache(memory_budget // 4)
         self._kept_values: Cache[NDArray[np.int32]] = Cache(memory_budget // 16)
+
+    def __reduce__(self) -> tuple[Callable[..., Marginals], tuple[ContingencyTable, int | None, int]]:
+        """A copy counts again."""
+        return _counting_again, (self.table, *self._settings)
 
     # ------------------------------------------------------------------ one marginal
 
@@ -419,6 +424,10 @@ class Marginals:
         n_distinct = number_distinct(numbers, free_slots(len(numbers)), distinct, number)
         order = np.argsort(distinct[:n_distinct])
         return MarginalCells(distinct[order], added_up(number, rows.counts, n_distinct)[order])
+
+
+def _counting_again(table: ContingencyTable, memory_budget: int | None, worth_projecting: int) -> Marginals:
+    return Marginals(table, memory_budget=memory_budget, worth_projecting=worth_projecting)
 
 
 # Which earlier results are still in memory?

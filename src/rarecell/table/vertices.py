@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.errors import UnknownColumns
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.graph.masks import all_below, each_member, mask_of, single
 from rarecell.table.categories import Categories, Coarsening
 
@@ -129,6 +129,8 @@ class Vertices:
         position = {name: v for v, name in enumerate(self.vertex_names)}
         chosen = list(names)
         unknown = [name for name in chosen if name not in position]
+        if unknown and isinstance(names, str):
+            raise BadInput(f"'{names}' was given where a list of names was expected; write ['{names}'].")
         if unknown:
             raise UnknownColumns.among(unknown, self.vertex_names, role="vertex")
         return mask_of(position[name] for name in chosen)

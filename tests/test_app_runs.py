@@ -14,7 +14,11 @@ import pyarrow.csv
 import pytest
 
 import rarecell as rc
+from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput
+from rarecell.outcome.words import expected, number
+from rarecell.report.comparison import comparison
+from rarecell.report.first_page import recognisable
 from rarecell.run.folder import LONGEST_NOTE, delete_run, write_note
 from rarecell.run.saved import ListedFamily, RecordChoice, RecordList, SavedRun
 from tests.app_client import Browser, write_run
@@ -306,6 +310,32 @@ def test_families_stand_beside_what_became_of_them(homes: Path) -> None:
     assert len(listed.family_rows("risky", 0.2)) == sum(risk >= 0.2 for risk in risks) < len(families)
     with pytest.raises(BadInput, match="listed as"):
         listed.family_rows("odd")
+
+
+def test_every_page_counts_records_with_their_families(homes: Path) -> None:
+    """The list of runs, the records, the comparison and the costs of thresholds say what the report says."""
+    runs = {name: FinishedRun.read(homes / name, name) for name in ("judged", "done")}
+    families = runs["judged"].summary.risk.known_families
+    assert families is not None
+    assert families.records_above_threshold > runs["judged"].summary.risk.records_above_threshold
+    listed = RecordList(homes / "judged", runs["judged"].config)
+    assert len(listed.rows(RecordChoice(state="risky", above=0.2))) == families.records_above_threshold
+    costs = runs["judged"].threshold_costs()
+    assert costs[20]["records"] == (listed.risk > 0.2).sum()
+    assert costs[100]["left"] == pytest.approx(families.expected_records)
+    table = {(row[0], row[1]): row[2:] for row in comparison(list(runs), [run.summary for run in runs.values()]).rows}
+    assert table["before protection", "records above the threshold"][0] == f"{families.records_above_threshold}"
+    assert table["before protection", "recognised alone or with the family"][0] == expected(families.expected_records)
+    released = runs["done"].summary.swap
+    assert released is not None
+    assert table["after protection", "records above the threshold"][1] == f"{released.released.records_above_threshold}"  # type: ignore[union-attr]
+    assert table["after protection", "highest risk"][1] == number(runs["done"].summary.highest_risk, 3)
+    browser = Browser(homes)
+    page = browser.get("/runs").text
+    assert f'<td class="number">{" → ".join(recognisable(runs["done"].summary))}</td><td>Do not release</td>' in page
+    assert table["after protection", "recognised alone or with the family"] == ("–", recognisable(runs["done"].summary)[-1], "≠")
+    assert "alone or with the family" in browser.get("/records?name=judged").text
+    browser.pages.close()
 
 
 def id_of(family: ListedFamily) -> tuple[int, ...]:

@@ -18,8 +18,10 @@ from rarecell.app.twin_pages import TwinRun
 from rarecell.data.names import names_in
 from rarecell.engine.places import confined
 from rarecell.errors import BadInput
+from rarecell.outcome.decision import decision_of
 from rarecell.planning.recodings import MANY_NUMBERS
 from rarecell.report import report_context
+from rarecell.report.first_page import recognisable
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
 from rarecell.run.handover import handover
@@ -67,8 +69,10 @@ class RunPages:
                 twins.append(twin)
                 continue
             try:
-                runs.append((FinishedRun.read(place, name), read_note(place).strip()))
-            except BadInput:
+                run = FinishedRun.read(place, name)
+                runs.append((run, read_note(place).strip(), decision_of(run.summary).headline, recognisable(run.summary)))
+            except (BadInput, TypeError):
+                # The external edition hides numbers that a decision needs.
                 odd.append(name)
         return self.pages.render("runs.html", step=None, runs=runs, twins=twins, odd=odd, killed=self.pages.killed)
 
@@ -165,6 +169,7 @@ class RunPages:
             records=records,
             keys=listed.config.keys,
             measured=_measured(run),
+            with_families=listed.with_families,
             columns=listed.columns,
             choice=choice,
             n_found=len(rows),

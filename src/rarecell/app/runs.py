@@ -22,10 +22,10 @@ from rarecell.outcome.decision import profile_of, target_of
 from rarecell.outcome.words import listed, percent
 from rarecell.report.table import Table
 from rarecell.report.tables import timings_table
-from rarecell.run.saved import SavedRun
+from rarecell.run.saved import FAMILY_RISK, SavedRun, risk_columns_of, risk_of_records
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array, Json
+    from rarecell.edges import Json
 
 
 N_STEPS = 100
@@ -138,11 +138,9 @@ def _threshold_costs(path: str, stamp: int, families_known: bool) -> tuple[Json,
     thresholds = np.arange(N_STEPS + 1) / N_STEPS
     records, expected, stuck = (np.zeros(N_STEPS + 1) for _ in range(3))
     total = 0
-    wanted = ("cell_count", "unique_probability", "swappable", "population_count", "worst_probability", FAMILY_RISK)
-    for batch in file.to_batches(columns=[name for name in wanted if name in file.schema.names]):
-        column = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in batch.schema.names}
-        risk = _risk_of_records(column, has_families=has_families)
-        is_stuck = ~column["swappable"].astype(bool)
+    for batch in file.to_batches(columns=[*risk_columns_of(file.schema), "swappable"]):
+        risk = risk_of_records(batch, with_families=has_families)
+        is_stuck = ~batch.column("swappable").to_numpy(zero_copy_only=False).astype(bool)
         total += len(risk)
         # Number of thresholds below the risk: a record is swapped if its risk exceeds the threshold.
         n_below = np.searchsorted(thresholds, risk, side="left")
@@ -161,26 +159,6 @@ def _threshold_costs(path: str, stamp: int, families_known: bool) -> tuple[Json,
         }
         for k, threshold in enumerate(thresholds)
     )
-
-
-FAMILY_RISK = "household_unique_probability"
-
-
-def _risk_of_records(column: Mapping[str, Array], *, has_families: bool) -> Array:
-    """The risk by which a protection chooses records: for the worst intruder, counted where there is a register, alone or with the family."""
-    import numpy as np
-
-    is_unique = column["cell_count"] == 1
-    if "worst_probability" in column:
-        own = column["worst_probability"]
-    elif "population_count" in column:
-        own = is_unique & (column["population_count"] == 1)
-    else:
-        own = np.where(is_unique, column["unique_probability"], 0.0)
-    risk: Array = np.nan_to_num(own.astype(float))
-    if has_families:
-        risk = np.maximum(risk, np.nan_to_num(column[FAMILY_RISK]))
-    return risk
 
 
 # Where are choices kept that were sent but not yet run, so that they survive a failure, a cancellation or a detour?

@@ -232,6 +232,12 @@ def states_table(summary: RunSummary) -> Table:
     return Table("states", caption, tuple(columns), tuple(tuple(row) for row in rows))
 
 
+def recognisable(summary: RunSummary) -> tuple[str, ...]:
+    """How many records could be recognised in each state of the file, with their families where these are known."""
+    (_, *values) = states_table(summary).rows[0][: 1 + len(states(summary))]
+    return tuple("–" if value is None else str(value) for value in values)
+
+
 def _ends(interval: tuple[float, ...]) -> str | None:
     return span(interval) if len(interval) == 2 else None
 

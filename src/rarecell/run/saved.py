@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -381,6 +383,29 @@ class ListedRecord:
     distance: float | None = None
 
 
+FAMILY_RISK = "household_unique_probability"
+
+
+def risk_columns_of(schema: pa.Schema) -> list[str]:
+    """The columns of a risk file that say how risky a record is."""
+    wanted = ("cell_count", "unique_probability", "worst_probability", "population_count", FAMILY_RISK)
+    return [name for name in wanted if name in schema.names]
+
+
+def risk_of_records(risks: pa.RecordBatch | pa.Table, *, with_families: bool) -> NDArray[np.float64]:
+    """The risk by which a protection chooses records: for the worst intruder, counted where there is a register, alone or with the family."""
+    column = {name: risks.column(name).to_numpy(zero_copy_only=False) for name in risk_columns_of(risks.schema)}
+    is_unique = column["cell_count"] == 1
+    if "worst_probability" in column:
+        own = column["worst_probability"]
+    elif "population_count" in column:
+        own = is_unique & (column["population_count"] == 1)
+    else:
+        own = np.where(is_unique, column["unique_probability"], 0.0)
+    risk: NDArray[np.float64] = np.nan_to_num(own.astype(float))
+    return np.maximum(risk, np.nan_to_num(column[FAMILY_RISK])) if with_families and FAMILY_RISK in column else risk
+
+
 FAMILY_STATES = ("all", "risky", "changed")
 """States by which families can be selected."""
 
@@ -413,11 +438,13 @@ class RecordList:
     def __init__(self, place: Path, config: RunConfig) -> None:
         self.place = place
         self.config = config
-        risk = pq.read_table(place / "risk.parquet", columns=["record", "cell_count", "unique_probability"])
+        file = ds.dataset(place / "risk.parquet")
+        risk = file.to_table(columns=["record", *risk_columns_of(file.schema)])
         records = risk["record"].to_numpy()
         if not np.array_equal(records, np.arange(len(records))):
             raise BadInput("The records of this run have no order, so they cannot be listed beside the file.")
-        self.risk: NDArray[np.float64] = risk["unique_probability"].to_numpy()
+        self.with_families = config.households_known == "yes" and FAMILY_RISK in file.schema.names
+        self.risk = risk_of_records(risk, with_families=self.with_families)
         self.cell_count: NDArray[np.int64] = risk["cell_count"].to_numpy()
         self.swapped = self._swapped()
         self.blanked = self._blanked()
@@ -456,7 +483,7 @@ class RecordList:
         if choice.state == "unique":
             chosen = self.cell_count == 1
         elif choice.state == "risky":
-            chosen = (self.cell_count == 1) & (self.risk >= choice.above)
+            chosen = (self.risk > 0.0) & (self.risk >= choice.above)
         elif choice.state in ("swapped", "blanked"):
             chosen = np.zeros(len(self.risk), dtype=bool)
             chosen[list(self.swapped if choice.state == "swapped" else self.blanked)] = True
@@ -488,10 +515,9 @@ class RecordList:
     @cached_property
     def household_risk(self) -> NDArray[np.float64]:
         """The probability of each household, by its row, to be the only one of its kind in the population."""
-        name = "household_unique_probability"
-        if name not in pq.ParquetDataset(self.place / "risk.parquet").schema.names:
+        if FAMILY_RISK not in pq.ParquetDataset(self.place / "risk.parquet").schema.names:
             raise BadInput("This run has not judged families, so they cannot be listed.")
-        of_record: NDArray[np.float64] = pq.read_table(self.place / "risk.parquet", columns=[name])[name].to_numpy()
+        of_record: NDArray[np.float64] = pq.read_table(self.place / "risk.parquet", columns=[FAMILY_RISK])[FAMILY_RISK].to_numpy()
         return of_record[self.households.members.at[:, 0]]
 
     def family_rows(self, state: str = "all", above: float = 0.2) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -320,3 +321,21 @@ def test_values_that_occur_once_are_not_shown(house: Path) -> None:
     assert town.examples == ("Aa",)
     assert age.examples == ()
     assert "Secret" not in Browser(house).get("/keys?file=people.csv").text
+
+
+# ---------------------------------------------------------------------- a full disk
+
+
+def test_no_part_of_the_sample_stays_on_a_full_disk(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(source: Path, target: Path) -> None:
+        Path(target).write_bytes(Path(source).read_bytes()[:1000])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    browser, before = Browser(house), sorted(house.iterdir())
+    with monkeypatch.context() as full:
+        full.setattr("shutil.copyfile", half)
+        answer = browser.post("/sample")
+    assert answer.status_code == 400
+    assert "could not be written: No space left" in answer.text
+    assert sorted(house.iterdir()) == before
+    assert browser.get(browser.post("/sample").headers["location"].removeprefix(browser.gate.base)).status_code == 200

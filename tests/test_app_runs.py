@@ -115,6 +115,23 @@ def test_records_of_a_formal_release_are_listed(finished: Path, tmp_path: Path) 
     assert all(columns <= listed.swapped[record][1] for record, columns in changed.items())
 
 
+def test_records_of_another_file_are_not_shown_beside_these_risks(house: Path, browser: Browser) -> None:
+    people = house / "people.csv"
+    original = people.read_bytes()
+    assert browser.get("/records?name=done").status_code == 200
+    table = pa.csv.read_csv(people)
+    renamed = table.rename_columns([name if name != "sex" else "gender" for name in table.column_names])
+    for other in (table.slice(1), table.take(list(range(len(table)))[::-1]), renamed):
+        pa.csv.write_csv(other, people)
+        answer = browser.get("/records?name=done")
+        assert answer.status_code == 400
+        assert "people.csv has changed since this run" in answer.text
+    people.write_bytes(original)
+    assert browser.get("/records?name=done").status_code == 200
+    (house / "done" / "report.html").write_bytes(b"<p>\xff")
+    assert browser.get("/files/done/report.html").status_code == 200
+
+
 def test_records_are_filtered_and_sorted(house: Path) -> None:
     run = SavedRun.read(house / "done")
     listed = RecordList(run.place, run.config)

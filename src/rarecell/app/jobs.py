@@ -249,7 +249,8 @@ class Jobs:
             job.result = event.get("result")
             self._end(job, "done", "")
         elif kind == "failed":
-            self._end(job, "cancelled" if event.get("cancelled") else "failed", str(event["message"]))
+            is_cancelled = bool(event.get("cancelled"))
+            self._end(job, "cancelled" if is_cancelled else "failed", _CANCELLED if is_cancelled else str(event["message"]))
 
     def _end(self, job: Job, state: str, message: str) -> None:
         if job.state == "running":

@@ -30,6 +30,7 @@ from rarecell.app.runs import DOWNLOADS, HANDED_OVER, TABLE_OF_THRESHOLDS, Draft
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.app.twin_pages import COMMAND, TwinPages
 from rarecell.datasets import census_sample_path
+from rarecell.engine.output import atomic_path
 from rarecell.engine.places import FORMATS
 from rarecell.errors import BadInput, OutputExists, RarecellError
 from rarecell.outcome.decision import profile_of, target_of
@@ -175,8 +176,8 @@ class Pages:
         """Put the census sample into the folder, so that there is something to try."""
         place = self.folder.resolve("census_sample.csv.gz", must_exist=False)
         if not place.exists():
-            shutil.copyfile(census_sample_path(), place)
-            place.chmod(0o600)
+            with atomic_path(place) as temporary:
+                shutil.copyfile(census_sample_path(), temporary)
         return self.go("/keys?file=census_sample.csv.gz")
 
     # ------------------------------------------------------------------ for other pages

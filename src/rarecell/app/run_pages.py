@@ -213,9 +213,9 @@ class RunPages:
         run, query = self.pages.finished(request), request.query_params
         config = self.pages.folder.checked(run.config)
         above = decimal_number(query["above"], "The risk") if query.get("above") else run.summary.risk.threshold
-        stamp = (run.place / "run.json").stat().st_mtime_ns
+        stamps = tuple(path.stat().st_mtime_ns for path in (run.place / "run.json", Path(config.input)))
         with confined(self.pages.folder.root):
-            return run, query, above, _record_list(str(run.place), config.to_toml(), stamp)
+            return run, query, above, _record_list(str(run.place), config.to_toml(), stamps)
 
 
 def _measured(run: FinishedRun) -> set[str]:
@@ -229,7 +229,7 @@ def _page_number(text: str, n_listed: int, page_size: int = PAGE_SIZE) -> int:
 
 
 @lru_cache(maxsize=2)
-def _record_list(place: str, configuration: str, stamp: int) -> RecordList:
+def _record_list(place: str, configuration: str, stamps: tuple[int, ...]) -> RecordList:
     try:
         return RecordList(Path(place), RunConfig.from_toml(configuration, source="run.toml"))
     except (OSError, KeyError, ValueError) as problem:

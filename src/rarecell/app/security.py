@@ -173,7 +173,7 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 def shown_report(place: Path) -> Response:
     """Send a report as it lies in its folder: sandboxed, with its own style sheet and nothing else."""
-    page = place.read_text(encoding="utf-8")
+    page = place.read_text(encoding="utf-8", errors="replace")
     style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
     allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"
     policy = f"default-src 'none'; style-src {allowed}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"

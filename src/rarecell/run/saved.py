@@ -438,6 +438,7 @@ class RecordList:
     def __init__(self, place: Path, config: RunConfig) -> None:
         self.place = place
         self.config = config
+        self._refuse_another_input()
         file = ds.dataset(place / "risk.parquet")
         risk = file.to_table(columns=["record", *risk_columns_of(file.schema)])
         records = risk["record"].to_numpy()
@@ -448,6 +449,15 @@ class RecordList:
         self.cell_count: NDArray[np.int64] = risk["cell_count"].to_numpy()
         self.swapped = self._swapped()
         self.blanked = self._blanked()
+
+    def _refuse_another_input(self) -> None:
+        """Refuse a file that is not the one the risks were computed for."""
+        record: ReadJson = json.loads(read_small_text(self.place / "run.json"))
+        digest = record.get("input", {}).get("sha256")
+        if digest is not None and self.original.unchanged_hash() != digest:
+            raise BadInput(
+                f"{self.original.name} has changed since this run, so its records cannot be shown beside their risks. Run it again."
+            )
 
     def _swapped(self) -> dict[int, tuple[int, frozenset[str], float | None]]:
         """For each record with new values: whose they were, the keys, and how far apart the two were.

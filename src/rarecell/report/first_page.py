@@ -7,7 +7,8 @@ of the file (as it came, recoded, released), what was done, what it cost, and wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from rarecell.data.treatment_text import DROP
 from rarecell.outcome.decision import decision_of
@@ -161,75 +162,119 @@ def states(summary: RunSummary) -> dict[str, RiskNumbers]:
     return by_name if swap is None else {**by_name, RELEASED: swap.risk_after}
 
 
+@dataclass(frozen=True)
+class _Measure:
+    """A number in every state of the file; of the last state also what is open by chance, and what is true."""
+
+    name: str
+    by_state: tuple[object, ...]
+    interval: str | None = None
+    truth: object = None
+
+
+@dataclass(frozen=True)
+class _Together:
+    """What is recognised where families are looked at as well: records, households that somebody finds, the highest risk of a record."""
+
+    records: object = None
+    households: object = None
+    highest: float | None = None
+
+
 def states_table(summary: RunSummary) -> Table:
-    """Three numbers that a board can compare: who could be recognised, how often an intruder is right, the riskiest record."""
-    by_state = states(summary)
-    released = None if summary.swap is None else summary.swap.released
-    interval: tuple[float, ...] = ()
-    matches: tuple[float, ...] = ()
-    if summary.swap is None:
-        interval, matches = summary.risk.interval, summary.risk.interval_correct_matches
-    elif released is not None:
-        interval, matches = released.interval, released.interval_correct_matches
-    truth, families = summary.truth, summary.risk.known_families
-    of_household = (
-        [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap is not None else []
-    )
-    has_highest = summary.swap is not None or summary.risk.highest is not None
-    rows: list[list[object]] = [
-        ["Records that could be recognised", *(expected(risk.expected_population_uniques) for risk in by_state.values())],
-        ["Links that somebody gets right", *(expected(risk.expected_correct_matches) for risk in by_state.values())],
-    ]
-    ends: list[object] = [_ends(interval), _ends(matches)]
-    true: list[object] = [None, None]
-    if truth is not None:
-        true = [truth.population_uniques, truth.correct_matches]
-        if summary.swap is not None:
-            true = [truth.population_uniques_after, truth.correct_matches_after]
+    """The numbers that a board can compare: who could be recognised, how often an intruder is right, the riskiest record."""
+    by_state, together = states(summary), _together(summary)
+    uniques, links = _measures_of_persons(summary)
+    measures = [uniques, links]
     highest: list[float | None] = [risk.highest for risk in by_state.values()]
+    if together:
+        measures = [
+            _Measure(uniques.name, tuple(of.records for of in together.values())),
+            replace(uniques, name="Of them, without their family"),
+            links,
+            _Measure("Households that somebody finds", tuple(of.households for of in together.values())),
+        ]
+        highest = [of.highest for of in together.values()]
+    has_highest = summary.swap is not None or summary.risk.highest is not None
+    if has_highest and any(risk is not None for risk in highest):
+        shares = (None if risk is None else _share(risk, summary.risk.threshold) for risk in highest)
+        measures.append(_Measure("Highest risk of a record", tuple(shares)))
+    columns = [text_column("Measure"), *(Column(state, persons) for state in by_state)]
+    rows = [(measure.name, *measure.by_state) for measure in measures]
+    for heading, of in (("95 % interval", attrgetter("interval")), ("In truth", attrgetter("truth"))):
+        if any(of(measure) is not None for measure in measures):
+            columns.append(Column(heading, persons))
+            rows = [(*row, of(measure)) for row, measure in zip(rows, measures, strict=True)]
+    caption = "The file in numbers" if len(by_state) == 1 else "The file, before and after"
+    return Table("states", caption, tuple(columns), tuple(rows))
+
+
+def _measures_of_persons(summary: RunSummary) -> tuple[_Measure, _Measure]:
+    """Who could be recognised, and how often somebody who links every record is right, families aside."""
+    risks, risk, swap, truth = states(summary).values(), summary.risk, summary.swap, summary.truth
+    uniques: tuple[float, ...] = ()
+    links: tuple[float, ...] = ()
+    if swap is None:
+        uniques, links = risk.interval, risk.interval_correct_matches
+    elif swap.released is not None:
+        uniques, links = swap.released.interval, swap.released.interval_correct_matches
+    true_uniques: object = None
+    true_links: object = None
+    if truth is not None:
+        true_uniques, true_links = truth.population_uniques, truth.correct_matches
+        if swap is not None:
+            true_uniques, true_links = truth.population_uniques_after, truth.correct_matches_after
+    return (
+        _Measure(
+            "Records that could be recognised",
+            tuple(expected(of.expected_population_uniques) for of in risks),
+            _ends(uniques),
+            true_uniques,
+        ),
+        _Measure(
+            "Links that somebody gets right",
+            tuple(expected(of.expected_correct_matches) for of in risks),
+            _ends(links),
+            true_links,
+        ),
+    )
+
+
+def _together(summary: RunSummary) -> dict[str, _Together]:
+    """What is recognised in each state where families are looked at as well; nothing if they are known in none.
+
+    Where families are unknown, nobody is recognised with theirs.
+    """
+    by_state, families, swap = states(summary), summary.risk.known_families, summary.swap
     came = by_state.get(AS_IT_CAME)
     came_together = None if came is None else came.family_records
-    if families is not None or came_together is not None:
-        # Where families are unknown, nobody is recognised with theirs.
-        assessed = 0 if summary.as_it_came is None or len(by_state) == 1 else 1
-        recognised: list[object] = [None] * len(by_state)
-        linked: list[object] = [None] * len(by_state)
-        if families is None:
-            recognised = [expected(risk.expected_population_uniques) for risk in by_state.values()]
-        else:
-            recognised[assessed], linked[assessed] = (
-                expected(families.expected_records),
-                expected(families.expected_correct_matches),
-            )
-            highest = [None] * len(by_state)
-            highest[assessed] = (
-                None if families.highest is None else max(families.highest, list(by_state.values())[assessed].highest)
-            )
-        if came is not None and came_together is not None:
-            recognised[0], highest[0] = expected(came_together), came.highest
-            linked[0] = None if came.household_links is None else expected(came.household_links)
-        if families is not None and summary.swap is not None and of_household:
-            household = of_household[0]
-            recognised[-1], linked[-1] = None, expected(household.after)
-            if household.persons_certain is not None:
-                recognised[-1] = expected(max(household.persons_certain, summary.swap.risk_after.expected_population_uniques))
-            is_known = household.highest is not None or household.highest_risk is not None
-            highest[-1] = summary.highest_risk if is_known else None
-        rows[0][0] = "Of them, without their family"
-        rows = [["Records that could be recognised", *recognised], *rows, ["Households that somebody finds", *linked]]
-        ends, true = [None, *ends, None], [None, *true, None]
-    if has_highest and any(risk is not None for risk in highest):
-        shares = [None if risk is None else _share(risk, summary.risk.threshold) for risk in highest]
-        rows.append(["Highest risk of a record", *shares])
-        ends.append(None)
-        true.append(None)
-    columns = [text_column("Measure"), *(Column(state, persons) for state in by_state)]
-    for heading, values in (("95 % interval", ends), ("In truth", true)):
-        if any(value is not None for value in values):
-            columns.append(Column(heading, persons))
-            rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
-    caption = "The file in numbers" if len(by_state) == 1 else "The file, before and after"
-    return Table("states", caption, tuple(columns), tuple(tuple(row) for row in rows))
+    if families is None and came_together is None:
+        return {}
+    together = dict.fromkeys(by_state, _Together())
+    if families is None:
+        together = {
+            state: _Together(expected(risk.expected_population_uniques), highest=risk.highest) for state, risk in by_state.items()
+        }
+    else:
+        assessed = [*by_state][0 if summary.as_it_came is None or len(by_state) == 1 else 1]
+        together[assessed] = _Together(
+            expected(families.expected_records),
+            expected(families.expected_correct_matches),
+            None if families.highest is None else max(families.highest, by_state[assessed].highest),
+        )
+    if came is not None and came_together is not None:
+        households = None if came.household_links is None else expected(came.household_links)
+        together[AS_IT_CAME] = _Together(expected(came_together), households, came.highest)
+    household = None if families is None or swap is None else swap.intruder("household")
+    if swap is not None and household is not None:
+        certain = household.persons_certain
+        is_known = household.highest is not None or household.highest_risk is not None
+        together[RELEASED] = _Together(
+            None if certain is None else expected(max(certain, swap.risk_after.expected_population_uniques)),
+            expected(household.after),
+            summary.highest_risk if is_known else None,
+        )
+    return together
 
 
 def recognisable(summary: RunSummary) -> tuple[str, ...]:

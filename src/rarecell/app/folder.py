@@ -115,9 +115,9 @@ class ChosenFolder:
             except (BadInput, OSError):
                 continue
             if inner.is_dir():
-                entries.append(FolderEntry(child.name, self.relative(child), True, 0))
+                entries.append(FolderEntry(child.name, self.relative(child), is_folder=True, n_bytes=0))
             elif inner.is_file() and child.suffix.lower() in DATA_SUFFIXES:
-                entries.append(FolderEntry(child.name, self.relative(child), False, n_bytes))
+                entries.append(FolderEntry(child.name, self.relative(child), is_folder=False, n_bytes=n_bytes))
         return sorted(entries, key=lambda entry: not entry.is_folder)
 
     def run_folders(self) -> Iterator[Path]:

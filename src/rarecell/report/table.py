@@ -110,17 +110,17 @@ def _taken(of: Part | None) -> Callable[[Any], Any] | None:
 
 def text_column(heading: str, of: Part | None = None, *, is_optional: bool = False) -> Column:
     """A column of words."""
-    return Column(heading, number, False, _taken(of), is_optional)
+    return Column(heading, number, is_number=False, of=_taken(of), is_optional=is_optional)
 
 
 def names_column(heading: str, of: Part | None = None) -> Column:
     """A column of lists of names."""
-    return Column(heading, lambda names: ", ".join(names), False, _taken(of))
+    return Column(heading, lambda names: ", ".join(names), is_number=False, of=_taken(of))
 
 
 def number_column(heading: str, of: Part, write: Format = number, *, is_optional: bool = False) -> Column:
     """A column of numbers."""
-    return Column(heading, write, True, _taken(of), is_optional)
+    return Column(heading, write, of=_taken(of), is_optional=is_optional)
 
 
 # ---------------------------------------------------------------------- what a table means

@@ -371,7 +371,16 @@ def fit_diagnostics(
     repeats = None if subsample is None else Repeats(*subsample.rare, fraction)
     if model.posterior() is not None:
         return FitDiagnostics(
-            None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0, repeats
+            unique_test=None,
+            match_test=None,
+            observed_sizes=observed,
+            expected_sizes=MappingProxyType({}),
+            uniques_z=0.0,
+            is_exact=False,
+            subsample=subsample,
+            is_plugged_in=False,
+            is_census=fraction >= 1.0,
+            repeats=repeats,
         )
 
     def terms(probability: Floats, count: NDArray[np.int64] | int) -> Floats:
@@ -388,17 +397,17 @@ def fit_diagnostics(
     total = occupied + empty
     deviation = np.sqrt(total[4] + error[5] ** 2)
     return FitDiagnostics(
-        MinimumErrorTest(float(total[0]), float(total[1]), float(error[0])),
-        MinimumErrorTest(float(total[2]), float(total[3]), float(error[2])),
-        observed,
-        MappingProxyType({j: float(total[4 + j]) for j in sizes}),
-        float((total[5] - table.size_indices.get(1, 0)) / deviation) if deviation > 0.0 else 0.0,
-        is_exact,
-        0 if is_exact else n_draws,
-        subsample,
-        True,
-        fraction >= 1.0,
-        repeats,
+        unique_test=MinimumErrorTest(float(total[0]), float(total[1]), float(error[0])),
+        match_test=MinimumErrorTest(float(total[2]), float(total[3]), float(error[2])),
+        observed_sizes=observed,
+        expected_sizes=MappingProxyType({j: float(total[4 + j]) for j in sizes}),
+        uniques_z=float((total[5] - table.size_indices.get(1, 0)) / deviation) if deviation > 0.0 else 0.0,
+        is_exact=is_exact,
+        n_draws=0 if is_exact else n_draws,
+        subsample=subsample,
+        is_plugged_in=True,
+        is_census=fraction >= 1.0,
+        repeats=repeats,
     )
 
 

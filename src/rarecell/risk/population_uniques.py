@@ -292,14 +292,28 @@ class _Reporter:
     n_uniques: int
 
     def failed(self, message: str) -> UniquesEstimate:
-        return UniquesEstimate(self.name, None, None, MappingProxyType({}), False, self.assumption, message)
+        return UniquesEstimate(
+            name=self.name,
+            expected_population_uniques=None,
+            unique_probability=None,
+            parameters=MappingProxyType({}),
+            converged=False,
+            assumption=self.assumption,
+            message=message,
+        )
 
     def solved(self, probability: float, message: str = "", **parameters: float) -> UniquesEstimate:
         if not 0.0 <= probability <= 1.0 + 1e-9:
             return self.failed("Its equations were solved, but their solution is not a probability.")
         probability = min(probability, 1.0)
         return UniquesEstimate(
-            self.name, self.n_uniques * probability, probability, MappingProxyType(parameters), True, self.assumption, message
+            name=self.name,
+            expected_population_uniques=self.n_uniques * probability,
+            unique_probability=probability,
+            parameters=MappingProxyType(parameters),
+            converged=True,
+            assumption=self.assumption,
+            message=message,
         )
 
 

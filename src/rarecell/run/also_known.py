@@ -105,7 +105,7 @@ class Beside:
         for name in names:
             column = self.columns[name]
             codes.append(np.asarray(column.codes)[:, None])  # type: ignore[union-attr]
-            categories.append(Categories(name, tuple(column.levels), False))
+            categories.append(Categories(name, tuple(column.levels)))
         weights = self.data.record_weights() if of_keys.weights is not None else None
         return ContingencyTable.from_codes(np.concatenate(codes, axis=1).astype(np.int32), categories, weights=weights)
 

@@ -122,7 +122,7 @@ class _Sensitive:
     def separator(self, config: RunConfig) -> tuple[str, ...]:
         """The keys that are joined with the column in the best model of both."""
         band = self.groups.band_of_value
-        column = Categories(self.name, tuple(range(int(band.max()) + 1)), False)
+        column = Categories(self.name, tuple(range(int(band.max()) + 1)))
         codes = np.concatenate([self.codes, band[self.value][:, None].astype(np.int32)], axis=1)
         table = ContingencyTable.from_codes(codes, [*self.keys, column])
         penalty = models.penalty_of(config)

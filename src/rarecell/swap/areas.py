@@ -287,7 +287,7 @@ class _Swapping:
         """Swap risky units first, from the coarsest level down; then randomly drawn units at the finest level."""
         n_levels = len(self.task.areas)
         for level in range(n_levels):
-            self._serve(np.flatnonzero(self.risk_level == level), level, True)
+            self._serve(np.flatnonzero(self.risk_level == level), level, is_risky=True)
         is_risky = self.risk_level < n_levels
         n_least = round(rate * self.n_units)
         tried = np.zeros(self.n_units, dtype=bool)
@@ -298,14 +298,14 @@ class _Swapping:
                 break
             drawn = free[np.argsort(self.turn[free], kind="stable")[:n_missing]]
             tried[drawn] = True
-            self._serve(drawn, n_levels - 1, False)
+            self._serve(drawn, n_levels - 1, is_risky=False)
         # A risky unit that became the partner in a swap across finer areas than its risk level is not protected by it.
         n_left = int((is_risky & (self.crossed > self.risk_level)).sum())
         n_by_chance = 2 * sum(len(first) for first, _, _, _, is_for_risk in self.pairs if not is_for_risk)
         swaps = self._swaps(int(is_risky.sum()), n_left)
         return replace(swaps, n_by_chance=n_by_chance, least_rate=rate, are_households=self.task.households is not None)
 
-    def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
+    def _serve(self, waiting: Integers, level: int, *, is_risky: bool) -> None:
         """Find partners for waiting units, profile by profile."""
         places = self._places(level)
         for position in range(len(self.task.similar)):

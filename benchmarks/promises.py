@@ -38,6 +38,7 @@ CASES = {
     "command": 600,
     "run": 40,
     "folder": 400,
+    "saved": 300,
     "cookie": 300,
     "levels": 100,
     "protect": 90,
@@ -76,6 +77,11 @@ PROMISES = (
         "Any file ends in a result or in one paragraph.",
         "Text, Parquet, Arrow, frames, hierarchies and encodings, made and damaged at random.",
         ("csv", "weights", "encoding", "hierarchy", "frame", "columnar", "levels"),
+    ),
+    Promise(
+        "A damaged run is told in one paragraph, or on one page of the app.",
+        "Files of a finished run with an odd value in any place, read by every command, the library and the app.",
+        ("saved",),
     ),
     Promise(
         "Counts are those of a plain reader, in memory and in the engine.",

@@ -1436,6 +1436,75 @@ def fuzz_folder(rng: random.Random, folder: Path) -> str:
     return outcome
 
 
+ODD_JSON: list[Any] = [
+    *(None, True, -1, 0, 1.5, 1e308, float("nan"), float("inf"), 10**400, -(10**18)),
+    *("", "x", "a\0b", "\ud800", "<script>", "9" * 400, "x" * 10_000, "\u0663"),
+    *([], {}, [[]], {"a": 1}, ["x"] * 3),
+]
+
+
+def damaged_json(path: Path, rng: random.Random) -> None:
+    """Put an odd value into one place of a file, or take that place out of it."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+
+    def places(part: Any) -> Iterator[tuple[Any, Any]]:
+        inner = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        for name, value in inner:
+            yield part, name
+            yield from places(value)
+
+    part, name = rng.choice(list(places(stored)))
+    if rng.random() < 0.1:
+        del part[name]
+    else:
+        part[name] = rng.choice(ODD_JSON)
+    path.write_text(json.dumps(stored), encoding="utf-8")
+
+
+def fuzz_saved(rng: random.Random, folder: Path) -> str:
+    """A file of a finished run is damaged in one place, and everything that reads a run looks at it."""
+    from click.testing import CliRunner
+
+    import rarecell as rc
+    from rarecell.cli.commands import main
+    from tests.app_client import Browser
+
+    run = finished_run(folder)
+    small_csv(random.Random(1), folder)
+    name = rng.choice(["summary.json"] * 6 + ["run.json", "run.json", "model.json", "zeros.json", "tables/riskiest-records.json"])
+    damaged_json(run / name, rng)
+    # The app reads a run again when its record is another one.
+    os.utime(run / "run.json", ns=(0, rng.randrange(10**18)))
+    there = _tree(folder)
+    commands = [
+        ["compare", str(run), str(run)],
+        ["report", str(run), "--template", rng.choice(["ema", "iso27559", "five-safes"])],
+    ]
+    commands += [["explain", str(run), "--record", "3"], ["partners", str(run), "--record", "3"]]
+    if rng.random() < 0.3:
+        commands.append(["handover", str(run), "--signed-by", "me"])
+    outcome = "read"
+    for words in commands:
+        done = CliRunner().invoke(main, words)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        if done.exit_code == 1:
+            outcome = "refused"
+            if done.output.count("\n") != 1:
+                raise RuntimeError(f"not one paragraph: {done.output}")
+            if left := _tree(folder) - there:
+                raise LeftBehind(f"{sorted(left)} by: {words}")
+    with contextlib.suppress(RarecellError):
+        loaded = rc.load(run)
+        for shown in (str(loaded), repr(loaded), rc.card(loaded), loaded.riskiest()):
+            del shown
+    browser = Browser(folder)
+    for page in ("/runs", "/run?name=run", "/protect?name=run"):
+        if (status := browser.get(page).status_code) not in (200, 400):
+            raise RuntimeError(f"{page} of the app answers {status}")
+    return outcome
+
+
 def fuzz_cookie(rng: random.Random, folder: Path) -> str:
     """The right cookie lets in whatever stands beside it, and nothing else does."""
     from rarecell.app.security import Gate
@@ -1501,6 +1570,7 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
     "outside": (fuzz_outside, 0.2),
     "kill": (fuzz_kill, 0.5),
     "folder": (fuzz_folder, 10.0),
+    "saved": (fuzz_saved, 1.0),
     "cookie": (fuzz_cookie, 10.0),
     "levels": (fuzz_levels, 3.0),
 }

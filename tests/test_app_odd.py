@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import rarecell as rc
 from rarecell.app.folder import ChosenFolder, OutsideFolder
 from rarecell.app.jobs import in_time_limit
 from rarecell.engine import open_source, open_table
@@ -211,6 +214,44 @@ def test_an_odd_run_is_skipped_and_the_others_are_shown(house: Path, record: str
     assert "good" in answer.text
     for page in ("/run?name=odd", "/protect?name=odd", "/keys?file=census.csv"):
         assert browser.get(page).status_code in (200, 400), page
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value"),
+    [
+        ("summary.json", ("records",), "about 100"),
+        ("summary.json", ("population",), 10**400),
+        ("summary.json", ("risk", "expected_population_uniques"), 10**400),
+        ("summary.json", ("risk", "expected_population_uniques"), float("inf")),
+        ("summary.json", ("risk", "estimators", "ewens"), float("inf")),
+        ("summary.json", ("risk", "histogram", "counts"), []),
+        ("summary.json", ("model", "cliques"), [["nobody"]]),
+        ("summary.json", ("model", "criterion"), "\ud800"),
+        ("run.json", ("processor_seconds",), {"report": "x"}),
+        ("run.json", ("processor_seconds",), [[]]),
+        ("run.json", ("seconds",), {"report": 10**400}),
+        ("run.json", ("peak_memory",), 10**400),
+        ("run.json", ("peak_memory",), "much"),
+    ],
+)
+def test_a_damaged_number_of_a_run_costs_no_more_than_its_page(
+    house: Path, file: str, path: tuple[str, ...], value: object
+) -> None:
+    write_run(house / "good", census_summary(), run_toml=RUN_TOML)
+    place = write_run(house / "odd", census_summary(), run_toml=RUN_TOML) / file
+    stored = json.loads(place.read_text())
+    part = stored
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    place.write_text(json.dumps(stored))
+    browser = Browser(house)
+    answer = browser.get("/runs")
+    assert answer.status_code == 200
+    assert "good" in answer.text
+    assert browser.get("/run?name=odd").status_code in (200, 400)
+    with contextlib.suppress(BadInput):
+        rc.card(rc.load(house / "odd"))
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_a_file_that_is_left_behind_is_found(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize(
     ("kind", "n_cases"),
-    [("folder", 25), ("cookie", 25), ("levels", 25), ("toml", 25), ("command", 12), ("protect", 3), ("twin", 3)],
+    [("folder", 25), ("saved", 12), ("cookie", 25), ("levels", 25), ("toml", 25), ("command", 12), ("protect", 3), ("twin", 3)],
 )
 def test_some_cases_of_each_kind_end_well(
     kind: str, n_cases: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,15 @@ def test_results_are_written_when_nothing_can_be_printed(people: Path, tmp_path:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize("words", ["--version", "--help", "assess --help"])
+def test_help_that_cannot_be_printed_is_told_in_one_line(words: str) -> None:
+    command = f"{shlex.join([sys.executable, '-m', 'rarecell'])} {words}"
+    environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1])}
+    for end, code, n_lines in ((">/dev/full", 1, 1), ("| true; exit ${PIPESTATUS[0]}", 0, 0)):
+        done = subprocess.run(["bash", "-c", f"{command} {end}"], env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (code, n_lines), done.stderr
+
+
 @pytest.mark.parametrize("limit", [700_000, 1_000_000, 2_000_000])
 def test_too_little_memory_is_said_in_one_paragraph(people: Path, tmp_path: Path, limit: int) -> None:
     words = shlex.join([sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS, "--out", str(tmp_path / "run")])

@@ -599,7 +599,11 @@ def filled(kind: Any, numbers: Any) -> Any:
         return PROFILES["public"]
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{field.name: filled(hints[field.name], numbers) for field in fields(kind)})
+        given = {field.name: filled(hints[field.name], numbers) for field in fields(kind)}
+        if "edges" in given and "counts" in given:
+            # Two edges are those of one class.
+            given["counts"] = given["counts"][:1]
+        return kind(**given)
     origin, of = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return filled(next(part for part in of if part is not type(None)), numbers)

@@ -138,6 +138,8 @@ def test_moments_and_correlation_ratio_are_those_of_their_definitions() -> None:
     assert found.mean == pytest.approx(np.average([1, 2, 2, 4]))
     assert found.spread == pytest.approx(np.std([1, 2, 2, 4]))
     assert found.quantiles == (1.0, 2.0, 4.0)
+    # Not a number would not be JSON, and other programs read the summary.
+    assert t.Moments.of(np.full(3, np.nan)) == t.Moments(None, None, ())
     assert t.correlation_ratio(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(1.0)
     assert t.correlation_ratio(np.array([1.0, 3.0, 1.0, 3.0]), np.array([0, 0, 1, 1])) == pytest.approx(0.0)
 

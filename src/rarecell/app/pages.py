@@ -115,7 +115,8 @@ class Pages:
                 base=self.gate.base, root=self.folder.root.name or str(self.folder.root), running=running, **_NOTHING_YET | values
             )
         )
-        return HTMLResponse(page, status_code=status)
+        # Names of files, and texts of a damaged run, may hold what is no text.
+        return HTMLResponse(page.encode(errors="replace"), status_code=status)
 
     def go(self, path: str) -> RedirectResponse:
         return RedirectResponse(f"{self.gate.base}{path}", status_code=303)

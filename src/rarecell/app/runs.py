@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rarecell.engine.places import regular_file
+from rarecell.engine.places import read_small_text, regular_file
 from rarecell.errors import BadInput
 from rarecell.machine.memory import gigabytes
 from rarecell.outcome.decision import profile_of, target_of
@@ -103,8 +103,8 @@ class FinishedRun(SavedRun):
     def signed_by(self) -> str:
         """Who is responsible for the handover; empty before one."""
         try:
-            record = json.loads((self.place / "handover.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            record = json.loads(read_small_text(self.place / "handover.json"))
+        except (OSError, ValueError, RecursionError, BadInput):
             return ""
         return str(record.get("signed_by", "")) if isinstance(record, dict) else ""
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from rarecell.app.folder import stem
 from rarecell.app.forms import about, decimal_number, first, whole_number
 from rarecell.data.names import joined_names, names_in
+from rarecell.engine.places import read_small_text
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.synthesis import RESAMPLED, SMOOTHED, SynthesisSummary
 from rarecell.report.synthesis import synthesis_tables
@@ -48,10 +49,10 @@ class TwinRun:
     def read(cls, place: Path, name: str) -> TwinRun | None:
         """Read a folder; None if it holds something else than a twin."""
         try:
-            record = json.loads((place / "run.json").read_text(encoding="utf-8"))
+            record = json.loads(read_small_text(place / "run.json"))
             if record.get("command") != COMMAND:
                 return None
-            summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
+            summary = json.loads(read_small_text(place / "summary.json"))
             when = datetime.datetime.fromtimestamp((place / "run.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
             path = str(record.get("input", {}).get("path", ""))
             return cls(place, name, SynthesisSummary.from_dict(summary, where="summary.json"), Path(path).name, when)

@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,50 +267,59 @@ class _Group(click.Group):
             raise click.UsageError(f"{odd[0]!r} has a NUL character in it.", ctx)
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        # Help and version are printed while the words are read.
         make_output_printable()
+        with _problems_told():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
         if n_left := remove_stale_folders():
             folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
             # Nobody's results depend on whether this can be printed.
             with contextlib.suppress(OSError):
                 click.echo(f"rarecell: removed {folders} with copies of records, left behind by a run that was killed.", err=True)
-        try:
+        with _problems_told():
             refuse_small_address_space()
             with when_asked_to_end(interrupt):
                 return super().invoke(ctx)
-        except RarecellError as problem:
-            click.echo(f"rarecell: {problem}", err=True)
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            click.echo("rarecell: interrupted. Nothing was written, and the input is untouched.", err=True)
-            ctx.exit(1)
-        except BrokenPipeError:
-            # The reader of our output has gone, as with `head`; Python must not complain when it closes stdout.
-            sys.stdout = None
-            ctx.exit(0)
-        except (MemoryError, ImportError, RuntimeError) as problem:
-            if not is_shortage(problem):
-                raise
-            click.echo(
-                "rarecell: the system gave no more memory or threads. Nothing was written, and the input is untouched. Close other "
-                "programs, raise the limits of this session (ulimit -v, ulimit -u, the limits of a container), or use fewer keys.",
-                err=True,
-            )
-            ctx.exit(1)
-        except OSError as problem:
-            # Files have errors of their own, with their names; this is one of printing.
-            if problem.filename is not None:
-                raise
-            if isinstance(problem, FileNotFoundError):
-                # No name is lacking, and no file: it is the folder in which the command was started.
-                click.echo(
-                    "rarecell: The folder that you are in is no longer there. Change to another one, and run again.", err=True
-                )
-                ctx.exit(1)
+
+
+@contextlib.contextmanager
+def _problems_told() -> Iterator[None]:
+    """Say in one paragraph what the user or the computer can mend, and end."""
+    try:
+        yield
+    except RarecellError as problem:
+        click.echo(f"rarecell: {problem}", err=True)
+    except KeyboardInterrupt:
+        click.echo("rarecell: interrupted. Nothing was written, and the input is untouched.", err=True)
+    except BrokenPipeError:
+        # The reader of our output has gone, as with `head`; Python must not complain when it closes stdout.
+        sys.stdout = None
+        raise click.exceptions.Exit(0) from None
+    except (MemoryError, ImportError, RuntimeError) as problem:
+        if not is_shortage(problem):
+            raise
+        click.echo(
+            "rarecell: the system gave no more memory or threads. Nothing was written, and the input is untouched. Close other "
+            "programs, raise the limits of this session (ulimit -v, ulimit -u, the limits of a container), or use fewer keys.",
+            err=True,
+        )
+    except OSError as problem:
+        # Files have errors of their own, with their names; this is one of printing.
+        if problem.filename is not None:
+            raise
+        if isinstance(problem, FileNotFoundError):
+            # No name is lacking, and no file: it is the folder in which the command was started.
+            click.echo("rarecell: The folder that you are in is no longer there. Change to another one, and run again.", err=True)
+        else:
             sys.stdout = None
             with contextlib.suppress(OSError):
                 click.echo(f"rarecell: what was found could not be printed: {problem.strerror or problem}.", err=True)
-            ctx.exit(1)
+    else:
+        return
+    raise click.exceptions.Exit(1)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

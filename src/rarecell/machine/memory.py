@@ -169,7 +169,7 @@ def refuse_small_address_space() -> None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit not in (-1, resource.RLIM_INFINITY) and limit < LEAST_ADDRESS_SPACE:
         raise BadInput(
-            f"This session may use only {limit / 1e9:.1f} GB of addresses, fewer than the {LEAST_ADDRESS_SPACE / 1e9:.1f} GB that reading "
+            f"This session may use only {limit / 1e6:,.0f} MB of addresses, fewer than the {LEAST_ADDRESS_SPACE / 1e6:,.0f} MB that reading "
             "and counting need. Raise the limit, for example with: ulimit -v unlimited."
         )
 

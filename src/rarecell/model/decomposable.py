@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from rarecell.graph.masks import holds
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import PluggedIn, Uncertainty
 from rarecell.model.random_draws import draw_within, log_gamma_draws
+from rarecell.outcome.plain import Plain
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals, cells_that_agree
 
@@ -311,6 +313,15 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     @classmethod
     def from_dict(cls, table: ContingencyTable, stored: ReadJson) -> DecomposableModel:
         """Fit a stored model structure to ``table``, which must have the same keys and coarsenings."""
-        if list(stored["keys"]) != list(table.keys):
-            raise KeyMismatch.between(table.keys, stored["keys"])
-        return cls(table, cliques=[tuple(clique) for clique in stored["cliques"]])
+        structure = _StoredStructure.from_dict(stored, where="model")
+        if structure.keys != tuple(table.keys):
+            raise KeyMismatch.between(table.keys, structure.keys)
+        return cls(table, cliques=structure.cliques)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StoredStructure(Plain):
+    """What is read back of a stored model."""
+
+    keys: tuple[str, ...]
+    cliques: tuple[tuple[str, ...], ...]

@@ -7,6 +7,7 @@ version can be read; a part that is missing or of another type is an error that 
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -110,6 +111,10 @@ _NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 def _scalar(kind: Any, plain: Any, where: str) -> Any:
     is_number = isinstance(plain, int | float) and not isinstance(plain, bool)
+    if is_number and (plain > sys.float_info.max or plain < -sys.float_info.max):
+        raise BadInput(
+            f"'{where}' is larger than any number of rarecell. The file was written by another program, or is damaged."
+        )
     if kind is float and is_number:
         return float(plain)
     if kind is int and is_number and float(plain).is_integer():
@@ -123,6 +128,14 @@ def _not(where: str, expected: str, plain: object) -> BadInput:
     return BadInput(
         f"'{where}' is not {expected} but {type(plain).__name__}. The file was written by another program, or is damaged."
     )
+
+
+def check_classes(edges: tuple[float, ...], counts: tuple[object, ...]) -> None:
+    """Raise unless there is a count for each class between two neighbouring edges."""
+    if len(counts) != max(len(edges) - 1, 0):
+        raise BadInput(
+            f"A histogram has {len(edges)} edges and {len(counts)} counts. The file was written by another program, or is damaged."
+        )
 
 
 # ---------------------------------------------------------------------- in a notebook

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rarecell.outcome.plain import Plain
+from rarecell.outcome.plain import Plain, check_classes
 from rarecell.outcome.words import capital, counted, listed, number, percent, verb
 
 Count = int | str
@@ -289,6 +289,9 @@ class ReleasedState(Plain):
     concentration: tuple[Concentration, ...] = ()
     interval: tuple[float, ...] = ()
     interval_correct_matches: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_classes(self.edges, self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rarecell.outcome.plain import Plain
+from rarecell.errors import BadInput
+from rarecell.outcome.plain import Plain, check_classes
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import (
     AreaLevelSummary,
@@ -153,6 +154,16 @@ class ModelSummary(Plain):
     describe: str
     search: SearchSummary
 
+    def __post_init__(self) -> None:
+        names = {vertex.name for vertex in self.vertices}
+        sets = [*self.cliques, *(separator.variables for separator in self.separators)]
+        unknown = next((name for one in sets for name in one if name not in names), None)
+        if unknown is not None:
+            raise BadInput(
+                f"A clique or separator of the model names '{unknown:.40}', which is not one of its vertices. The file was written by "
+                "another program, or is damaged."
+            )
+
 
 # ---------------------------------------------------------------------- risk
 
@@ -163,6 +174,9 @@ class Histogram(Plain):
 
     edges: tuple[float, ...]
     counts: tuple[Count, ...]
+
+    def __post_init__(self) -> None:
+        check_classes(self.edges, self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,8 @@ def people(value: float) -> str:
     """
     if value < 0.05:
         return "no"
+    if not math.isfinite(value):
+        return number(value)
     if round(value) < FEWEST_PEOPLE:
         return f"fewer than {FEWEST_PEOPLE}"
     return number(float(round(value)), 0)

@@ -198,17 +198,17 @@ def _blocks(scaled: Floats, size: int) -> list[NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class Moments:
-    """What a column of numbers says about the population: mean, standard deviation and quantiles, weighted."""
+    """What a column of numbers says about the population: mean, standard deviation and quantiles, weighted; nothing if all are missing."""
 
-    mean: float
-    spread: float
+    mean: float | None
+    spread: float | None
     quantiles: tuple[float, ...]
 
     @classmethod
     def of(cls, values: Floats, weights: Floats | None = None, shares: tuple[float, ...] = (0.05, 0.5, 0.95)) -> Moments:
         known = np.flatnonzero(~np.isnan(values))
         if not len(known):
-            return cls(float("nan"), float("nan"), tuple(float("nan") for _ in shares))
+            return cls(None, None, ())
         held = values[known]
         own = np.ones(len(held)) if weights is None else weights[known]
         mean = float(np.average(held, weights=own))

@@ -55,6 +55,7 @@ class Scale:
         cls, values: Sequence[float], start: float, end: float, *, may_be_log: bool = False, most_ratio: float = 30.0
     ) -> Scale:
         """A scale from zero on that holds all values; logarithmic if one value would squeeze all others into a corner."""
+        values = [value for value in values if math.isfinite(value)]
         largest, positive = max(values, default=1.0), [value for value in values if value > 0]
         if may_be_log and len(positive) == len(values) and largest > most_ratio * min(positive, default=1.0):
             # Twelve decades are enough for an axis; smaller values are put at its end.

@@ -103,7 +103,7 @@ class RunFolder:
     def add(self) -> list[Path]:
         """Move every finished file and folder to the results that are there, which are listed in the run record with them."""
         record = json.loads(read_small_text(self.target / RECORD))
-        record["files"] = sorted({*record["files"], *self.names})
+        record["files"] = sorted({*filter(publishing.is_result, record["files"]), *self.names})
         self.write_text(RECORD, json.dumps(record, indent=2, sort_keys=True) + "\n")
         return publishing.publish(self.stage, self.target, overwrite=True, adds=True)
 

@@ -6,6 +6,7 @@ Everything comes from its files: the summary, the configuration, the riskiest re
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -82,7 +83,7 @@ class SavedRun(Shown):
             finish_publishing(folder)
             summary = json.loads(read_small_text(folder / "summary.json"))
             record = json.loads(read_small_text(folder / "run.json"))
-            return cls(folder, called, RunSummary.from_dict(summary), _checked_record(record))
+            return cls(folder, called, _checked_summary(RunSummary.from_dict(summary)), _checked_record(record))
         except FileNotFoundError:
             why = "it has no results" if folder.is_dir() else "there is no such folder"
             raise BadInput(f"'{called}' is not the folder of a finished run: {why}.") from None
@@ -127,15 +128,26 @@ class SavedRun(Shown):
         return f"<SavedRun {self.name}: {self.verdict.headline}>"
 
 
+def _checked_summary(summary: RunSummary) -> RunSummary:
+    """Return a summary after checking that it is that of the run itself."""
+    if not isinstance(summary.records, int):
+        raise BadInput("its summary has words in the place of counts, as the external edition does.")
+    return summary
+
+
 def _checked_record(record: Any) -> ReadJson:
     """Return a run record after checking the types of its parts."""
     is_sound = isinstance(record, dict) and isinstance(record.get("input", {}), dict)
-    seconds = record.get("seconds", {}) if is_sound else None
-    if not isinstance(seconds, dict) or not all(
-        isinstance(spent, int | float) and 0 <= spent < float("inf") for spent in seconds.values()
+    timings = [record.get(name, {}) for name in ("seconds", "processor_seconds")] if is_sound else [None]
+    if not all(isinstance(by_stage, dict) and all(map(_is_amount, by_stage.values())) for by_stage in timings) or not _is_amount(
+        record.get("peak_memory") or 0
     ):
         raise BadInput("its run record is not what rarecell writes.")
     return dict(record)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= sys.float_info.max
 
 
 def load(folder: str | Path) -> SavedRun:
@@ -324,9 +336,10 @@ def _of_run(folder: str | Path) -> tuple[ProtectConfig, Microdata, ContingencyTa
     table = models.with_resolutions(data.table(records=True), config.resolution)
     try:
         stored = json.loads(read_small_text(Path(folder) / "model.json"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
-    return config.protect or ProtectConfig(), data, table, DecomposableModel.from_dict(table, stored["best"])
+    best = stored.get("best") if isinstance(stored, dict) else None
+    return config.protect or ProtectConfig(), data, table, DecomposableModel.from_dict(table, best or {})
 
 
 # Which records of a run are at risk, and what became of each? For internal use.

@@ -16,7 +16,7 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.outcome.swap import IntruderSummary
 from rarecell.release.blanks import blank_to_k
-from rarecell.run.after import intruders_after_blanks
+from rarecell.run.blanking import intruders_after_blanks
 
 FEW = settings(max_examples=40, deadline=None)
 

@@ -393,7 +393,7 @@ def test_an_option_that_no_function_has_is_told_with_the_one_that_was_meant() ->
     for function, wrong, meant in ((rc.assess, "poplation", "population"), (rc.protect, "riskabove", "risk_above")):
         with pytest.raises(rc.RarecellError, match=f"There is no option '{wrong}'. Did you mean '{meant}'?"):
             function(frame, keys=["age", "sex"], **{wrong: 0.5})
-    with pytest.raises(rc.BadInput, match="^'risk_above' in the call was given as 'high'"):
+    with pytest.raises(rc.BadInput, match=r"^'risk_above' in the call was given as 'high'"):
         rc.protect(frame, keys=["age", "sex"], population=9, risk_above="high")
 
 

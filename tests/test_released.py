@@ -16,7 +16,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.data.microdata import Microdata
-from rarecell.run.after import released_table
+from rarecell.run.blanking import released_table
 from rarecell.run.files import run_name
 from rarecell.run.results import Assessment, Protection
 from rarecell.swap.plan import SwapPlan

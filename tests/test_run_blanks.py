@@ -13,7 +13,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.run.after import highest_accepted, must_stay
+from rarecell.run.blanking import highest_accepted, must_stay
 from rarecell.run.config import ProtectConfig, RunConfig
 from tests.test_run_roles import PEOPLE, SAMPLE, SIMPLE
 

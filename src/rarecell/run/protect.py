@@ -29,27 +29,23 @@ from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.release import Release
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import (
-    after_blanking,
     attributes_after,
     columns_left_behind,
     compared_with_earlier,
     groups_of,
     interval_after,
-    intruders_after_blanks,
     left_at_risk,
     most_affected,
     released_state,
-    risk_left,
     role_columns,
     scenarios_after,
-    suppressed,
-    suppression_summary,
     together_after,
     together_before,
 )
 from rarecell.run.also_known import with_beyond
 from rarecell.run.assess import assessed
 from rarecell.run.beside_keys import Treated, around_keys, treated_columns
+from rarecell.run.blanking import after_blanking, intruders_after_blanks, risk_left, suppressed, suppression_summary
 from rarecell.run.config import PARTICIPANTS, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import (
     HouseholdTrials,

@@ -99,12 +99,20 @@ def test_what_cannot_be_tried_is_told_and_the_page_stays(browser: Browser) -> No
 def test_what_was_tried_is_run_and_tried_again_from_the_run(browser: Browser) -> None:
     place, _ = followed(browser, browser.post("/try", CHOICES))
     place += "&step=age%3D10-year+bands"
-    _, keys = followed(browser, browser.post(place, {"then": "keys"}))
+    _, keys = followed(browser, browser.post(f"{place}&threshold=0,3", {"then": "keys"}))
     assert 'value="10-year bands"' in keys
+    assert 'name="threshold" inputmode="decimal" value="0.3"' in keys
     started = browser.post(place, {"run_name": "coarse"})
     _, told = wait(browser, started.headers["location"])
     assert told["state"] == "done", told
     page = browser.get("/recode?name=coarse").text
+    taken = browser.post("/recode?name=coarse", {"run_name": "coarse"})
+    assert taken.status_code == 400
+    assert 'data-field="run_name"' in taken.text
+    assert "What would coarser keys change?" in taken.text
+    # Choices of the run that the page does not show stay as they were.
+    _, keys = followed(browser, browser.post("/recode?name=coarse", {"then": "keys"}))
+    assert '<input type="hidden" name="base" value="coarse">' in keys
     assert int(row(page, "Sample uniques")[1]) < int(row(page, "Sample uniques")[0])
     assert 'value="10-year bands"' in page
 

@@ -89,6 +89,10 @@ def test_recode_plan_release_compare(folder: Path) -> None:
 
     number = place.rpartition("/")[2]
     assert "Choose one of the points" in browser.post(f"/release/{number}", {"point": "99"}).text
+    taken = browser.post(f"/release/{number}", {"point": "0", "run_name": "one"})
+    assert taken.status_code == 400
+    assert "A run called &#39;one&#39; already exists" in taken.text
+    assert "to release the file</h1>" in taken.text
     released = browser.post(f"/release/{number}", {"point": "0", "run_name": "two"})
     page, told = wait(browser, released.headers["location"])
     assert told["state"] == "done", told

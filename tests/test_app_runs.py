@@ -190,7 +190,9 @@ def test_a_run_is_renamed_and_annotated(browser: Browser, house: Path) -> None:
     assert not (house / "done").exists()
     assert "Second try" in browser.get("/run?name=for%20the%20board").text
     for wrong in ("", "../outside", "for the board", "people.csv"):
-        assert browser.post("/rename?name=for%20the%20board", {"new_name": wrong}).status_code == 400
+        answer = browser.post("/rename?name=for%20the%20board", {"new_name": wrong})
+        assert answer.status_code == 400
+        assert 'data-field="new_name"' in answer.text
     browser.post("/note?name=for%20the%20board", {"note": " "})
     assert not (house / "for the board" / "note.txt").exists()
 
@@ -276,6 +278,19 @@ def test_a_protected_run_is_handed_over_from_its_page(browser: Browser, house: P
     page = browser.get("/run?name=done").text
     assert "Hand the file over" in page
     assert "internal, do not share" in page
+    odd = browser.post("/handover?name=done", {"signed_by": "A. Steward", "drop": "colour", "reason": "why not", "keep_ids": "1"})
+    assert odd.status_code == 400
+    # What was filled in is still there, beside what is wrong with it.
+    assert "There is no column &#39;colour&#39;" in odd.text
+    for kept in (
+        'value="A. Steward"',
+        'value="colour"',
+        'value="why not"',
+        'name="keep_ids" value="1" checked',
+        '<details class="handover" open>',
+    ):
+        assert kept in odd.text
+    html5lib.HTMLParser(strict=True).parse(odd.text)
     refused = browser.post("/handover?name=done", {"signed_by": "A. Steward"})
     if not (house / "done" / "handover").exists():
         assert "do not release" in refused.text

@@ -127,9 +127,10 @@ class KeysPages:
                 "unread.html", status=400, step="keys", file=name, problem=str(unread), reading=reading, profile=None
             )
         is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
-        is_chosen = any(name.startswith("role:") for name in fields)
+        # An earlier run says nothing of columns that it did not use; a form had all columns that it showed.
+        is_known = bool(first(fields, "base"))
         roles = {
-            column.name: first(fields, f"role:{column.name}") or ("none" if is_chosen else column.role)
+            column.name: first(fields, f"role:{column.name}") or ("none" if is_known else column.role)
             for column in profile.columns
         }
         if is_sample and not fields:

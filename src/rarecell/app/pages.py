@@ -183,9 +183,9 @@ class Pages:
 
     # ------------------------------------------------------------------ for other pages
 
-    def new_folder(self, name: str) -> Path:
-        """The folder of a new run; it must not exist yet."""
-        with about("run_name"):
+    def new_folder(self, name: str, *, field: str = "run_name") -> Path:
+        """The folder of a new run, named in a field; it must not exist yet."""
+        with about(field):
             place = self.folder.resolve(name, must_exist=False)
             if place == self.folder.root or place.name.startswith("."):
                 raise BadInput("Give the run a name of its own, such as survey-1.")

@@ -113,7 +113,7 @@ class RecodePages:
             try:
                 words = regrouped(key, groups, query["act"], query.get("label", "").strip())
             except BadInput as refused:
-                return self._show(state, config, file, str(refused), opened=key.key)
+                return self._show(state, config, file, refused, opened=key.key)
             return self.pages.go(state.then(key.key, words).place_of(config))
         if "key" in query:
             return self.pages.go(state.then(query["key"], query.get("words", "")).place_of(config))
@@ -144,7 +144,14 @@ class RecodePages:
         return self.pages.keys.config(fields), first(fields, "file")
 
     def _show(
-        self, state: RecodeState, config: RunConfig, file: str, problem: str | None = None, opened: str | None = None
+        self,
+        state: RecodeState,
+        config: RunConfig,
+        file: str,
+        problem: RarecellError | None = None,
+        *,
+        opened: str | None = None,
+        run_name: str = "",
     ) -> Response:
         threshold = config.threshold
         try:
@@ -156,7 +163,7 @@ class RecodePages:
             if not state.steps or problem is not None:
                 raise
             # Report the step that cannot be taken, and leave the page as it was.
-            return self._show(state.without_last(), config, file, str(refused))
+            return self._show(state.without_last(), config, file, refused)
         recode = state.recode(config)
         changed = [key for key in trial.keys if key.n_levels != key.n_levels_after]
         return self.pages.render(
@@ -176,24 +183,28 @@ class RecodePages:
             pictures=[
                 (key.key, distribution_picture(key, f"levels-{number}")) for number, key in enumerate(changed) if key.counts
             ],
-            run_name=self.pages.folder.new_run("recoded"),
+            run_name=run_name or self.pages.folder.new_run("recoded"),
             # The key that was worked on last stays open.
             opened=opened or (state.steps[-1][0] if state.steps else None),
         )
 
     def _estimate(self, state: RecodeState, config: RunConfig, file: str, fields: dict[str, list[str]]) -> Response:
         """Run what was tried, or return to the choices with it."""
-        recode = state.recode(config)
-        if first(fields, "then") == "keys":
-            draft = self.pages.drafts.keep(
-                {**form_of(config, file), **{f"recode:{key}": [words] for key, words in recode.items()}}
-            )
-            return self.pages.go(f"/keys?file={quote(file)}&again={draft}")
-        started = replace(config, recode=recode)
+        started = replace(config, recode=state.recode(config))
         if state.threshold:
             started = replace(started, threshold=decimal_number(state.threshold, "The threshold"))
-        out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("recoded"))
-        job = self.pages.jobs.start("assess", started.to_toml(), out, title=f"Risk of {Path(file).name}", back=state.address)
+        if first(fields, "then") == "keys":
+            origin = dict(state.origin)
+            known = self.pages.drafts.of(origin.get("draft", ""))
+            base = [origin["name"]] if "name" in origin else known.get("base", [])
+            unused = {name: ["none"] for name in known if name.startswith("role:")}
+            draft = self.pages.drafts.keep({**unused, **form_of(started, file), "base": base})
+            return self.pages.go(f"/keys?file={quote(file)}&again={draft}")
+        try:
+            out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("recoded"))
+            job = self.pages.jobs.start("assess", started.to_toml(), out, title=f"Risk of {Path(file).name}", back=state.address)
+        except RarecellError as problem:
+            return self._show(state, config, file, problem, run_name=first(fields, "run_name"))
         return self.pages.go(f"/job/{job.number}")
 
 

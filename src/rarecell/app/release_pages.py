@@ -9,6 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.plan import recodings_with, with_way
 
 if TYPE_CHECKING:
+    from rarecell.app.jobs import Job
     from rarecell.app.pages import Pages
 
 _TARGETS = {"max_correct_links": "The number of correct links", "max_record_risk": "The highest risk"}
@@ -98,18 +100,22 @@ class ReleasePages:
         job = self.pages.job_of(request)
         if job.result is None:
             return self.pages.go(f"/job/{job.number}")
+        choice = request.query_params.get("chosen", "")
+        return self._show_frontier(job, int(choice) if choice.isdecimal() and len(choice) < 4 else 1)
+
+    def _show_frontier(self, job: Job, chosen: int, *, run_name: str = "", problem: RarecellError | None = None) -> Response:
         config = RunConfig.from_toml(job.configuration, source="the plan")
         plan = PlanSummary.from_dict(job.result, where="plan")
         points = plan.points
-        choice = request.query_params.get("chosen", "")
-        chosen = int(choice) if choice.isdecimal() and len(choice) < 4 and 1 <= int(choice) <= len(points) else 1
         return self.pages.render(
             "frontier.html",
+            status=400 if problem else 200,
+            problem=problem,
             step="protect",
             job=job,
             points=points,
             table=frontier_table(points),
-            chosen=chosen,
+            chosen=chosen if 1 <= chosen <= len(points) else 1,
             cheapest={place: name for name, place in plan.cheapest.items()},
             n_tried=n_recodings(plan.looked_at),
             combinations=plan.combinations,
@@ -117,7 +123,7 @@ class ReleasePages:
             picture=frontier_picture(points, f"{self.pages.gate.base}/plan/{job.number}"),
             target=plan.target,
             keys=config.keys,
-            run_name=self.pages.folder.new_run("release"),
+            run_name=run_name or self.pages.folder.new_run("release"),
         )
 
     def release(self, request: Request, fields: dict[str, list[str]]) -> Response:
@@ -132,10 +138,13 @@ class ReleasePages:
         config = RunConfig.from_toml(job.configuration, source="the plan")
         point = points[int(text)]
         config = self.pages.folder.checked(with_way(replace(config, recode=recodings_with(config, point.recoding)), point.way))
-        out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
-        started = self.pages.jobs.start(
-            "protect", config.to_toml(), out, title=f"Release of {config.input}", back=f"/plan/{job.number}"
-        )
+        try:
+            out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
+            started = self.pages.jobs.start(
+                "protect", config.to_toml(), out, title=f"Release of {Path(config.input).name}", back=f"/plan/{job.number}"
+            )
+        except RarecellError as problem:
+            return self._show_frontier(job, int(text) + 1, run_name=first(fields, "run_name"), problem=problem)
         return self.pages.go(f"/job/{started.number}")
 
 

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.forms import decimal_number, first
+from rarecell.app.forms import about, decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.app.twin_pages import TwinRun
 from rarecell.data.names import names_in
 from rarecell.engine.places import confined
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.decision import decision_of
 from rarecell.planning.recodings import MANY_NUMBERS
 from rarecell.report import report_context
@@ -76,12 +76,17 @@ class RunPages:
                 odd.append(name)
         return self.pages.render("runs.html", step=None, runs=runs, twins=twins, odd=odd, killed=self.pages.killed)
 
-    def run(self, request: Request, fields: Fields) -> Response:
+    def run(self, request: Request, fields: Fields, problem: RarecellError | None = None, asked: str = "") -> Response:
+        """Show a run; a problem stands beside the form that asked for what could not be done, as it was filled in."""
         run = self.pages.finished(request)
         stamp = (run.place / "run.json").stat().st_mtime_ns
         folder = f"{self.pages.gate.base}/files/{quote(run.name)}/tables"
         return self.pages.render(
             "run.html",
+            status=400 if problem else 200,
+            problem=problem,
+            form=fields,
+            asked=asked,
             step="results" if run.is_protected else "risk",
             run=run,
             note=read_note(run.place).strip(),
@@ -96,11 +101,15 @@ class RunPages:
     def rename(self, request: Request, fields: Fields) -> Response:
         run = self._own(request)
         new_name = first(fields, "new_name")
-        if not new_name:
-            raise BadInput("The new name is empty.")
-        new = self.pages.new_folder(new_name)
-        self._refuse_while_running(run)
-        rename_run(run.place, new)
+        try:
+            with about("new_name"):
+                if not new_name:
+                    raise BadInput("The new name is empty.")
+                new = self.pages.new_folder(new_name, field="new_name")
+                self._refuse_while_running(run)
+                rename_run(run.place, new)
+        except RarecellError as problem:
+            return self.run(request, fields, problem, "rename")
         return self.pages.go(f"/run?name={quote(self.pages.folder.relative(new))}")
 
     def note(self, request: Request, fields: Fields) -> Response:
@@ -111,7 +120,16 @@ class RunPages:
     def handover(self, request: Request, fields: Fields) -> Response:
         """Make the folder that may leave the office."""
         run = self.pages.finished(request)
-        self._refuse_while_running(run)
+        try:
+            self._refuse_while_running(run)
+            self._hand_over(run, fields)
+        except RarecellError as problem:
+            if not run.is_protected:
+                raise
+            return self.run(request, fields, problem, "handover")
+        return self.pages.go(f"/run?name={quote(run.name)}")
+
+    def _hand_over(self, run: FinishedRun, fields: Fields) -> None:
         with confined(self.pages.folder.root):
             handover(
                 run.place,
@@ -124,7 +142,6 @@ class RunPages:
                 accept=names_in(first(fields, "accept")),
                 overwrite=bool(first(fields, "overwrite")),
             )
-        return self.pages.go(f"/run?name={quote(run.name)}")
 
     def delete(self, request: Request, fields: Fields) -> Response:
         run = self._own(request)

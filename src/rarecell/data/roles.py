@@ -314,7 +314,8 @@ def _number_of_a_unit(facts: ColumnFacts) -> Suggestion | None:
     said = _says(facts, _HOUSEHOLD)
     can_count = facts.numbers is None or facts.is_whole
     if said and can_count and facts.n_levels > facts.n_records / 20 and facts.n_levels < facts.n_records:
-        return Suggestion("household", "household number", f"{said}, and {size:.1f} records on average share a value.")
+        share = f"{size:.1f}" if size >= 1.1 else f"{size:.2f}"
+        return Suggestion("household", "household number", f"{said}, and {share} records on average share a value.")
     are_together = facts.n_runs == facts.n_levels and facts.is_rising
     if can_count and are_together and 1.2 <= size <= 8 and facts.n_levels > 30 and not facts.is_date:
         why = f"Records that share a value stand together, {size:.1f} on average, and the values rise through the file."

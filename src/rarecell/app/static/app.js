@@ -61,9 +61,13 @@ function numberIn(text) {
 })();
 
 (function showProblemBesideItsField() {
-  const problem = document.querySelector(".problem[data-field]");
-  const field = problem && document.getElementsByName(problem.dataset.field)[0];
-  if (!field || field.type === "hidden") return;
+  const problem = document.querySelector("#problem");
+  if (!problem) return;
+  const field = document.getElementsByName(problem.dataset.field || "")[0];
+  if (!field || field.type === "hidden") {
+    problem.scrollIntoView({ block: "center", behavior: "instant" });
+    return;
+  }
   for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") || ""} problem`.trim());

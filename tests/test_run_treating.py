@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from pyarrow import csv
 
 import rarecell as rc
 from rarecell.data.treatment_text import parse_treatment
+from rarecell.errors import BadInput
+from rarecell.release.analyses import Analysis, compare
 from rarecell.run.config import RunConfig
 
 KEYS = ["age", "sex", "region"]
@@ -203,3 +206,84 @@ def test_values_that_are_missing_stay_so_and_are_given_to_nobody() -> None:
     released = pa.table(done.frame)["colour"].to_pylist()
     assert [colour is None for colour in released] == [colour is None for colour in colours]
     assert released != colours
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+@pytest.mark.parametrize("how", ["round 20", "noise 1 %", "merge 1+2 as low"])
+def test_a_treated_column_travels_with_the_key_that_it_depends_on(how: str, kind: str, tmp_path: Path) -> None:
+    """A number that stayed behind would name the region that the record came from."""
+    table = people()
+    table = table.append_column("zip", pa.array(table["region"].to_numpy() * 100))
+    given: object = table
+    if kind != "frame":
+        given = tmp_path / f"people.{kind}"
+        csv.write_csv(table, given) if kind == "csv" else pq.write_table(table, given)
+    treat = {"zip": how if not how.startswith("merge") else "merge 100+200 as low"}
+    done = rc.protect(given, **asked(treat=treat, top=25, never_swap=["age"]))
+    assert done.summary.swap.carried == ("zip",)
+    region, was = (each["region"].to_numpy() for each in (done.frame, table))
+    assert (region != was).any()
+    of_region = {int(key) // 100: value for key, value in zip(table["zip"].to_pylist(), table["zip"].to_pylist(), strict=True)}
+    for new, value in zip(region.tolist(), done.frame["zip"].to_pylist(), strict=True):
+        if how.startswith("merge"):
+            assert value == ("low" if new <= 2 else str(of_region[new]))
+        else:
+            assert abs(value - of_region[new]) <= 40
+
+
+def test_a_table_with_a_treated_column_cannot_be_promised() -> None:
+    problem = r"is in a table that is to be kept \(keep=\), but"
+    with pytest.raises(BadInput, match=f"'colour' {problem} treat= changes its values"):
+        rc.protect(people(), **asked(treat={"colour": "pram 70 %"}, keep=[["colour", "sex"]]))
+    with pytest.raises(BadInput, match=f"'debt' {problem} treat= changes its values"):
+        rc.protect(people(), **asked(treat={"wealth": "microaggregate 4 with debt"}, keep=[["debt", "sex"]]))
+    with pytest.raises(BadInput, match=f"'colour' {problem} it is not released"):
+        rc.protect(people(), **asked(treat={"colour": "drop"}, keep=[["colour", "sex"]]))
+
+
+def test_a_table_with_a_column_in_coarser_levels_is_kept() -> None:
+    table = people()
+    done = rc.protect(table, **asked(treat={"rooms": "edges 4"}, keep=[["rooms", "region"]], top=10))
+    coarse = ["<4" if rooms < 4 else "4+" for rooms in table["rooms"].to_pylist()]
+    assert Counter(zip(coarse, table["region"].to_pylist(), strict=True)) == Counter(
+        zip(done.frame["rooms"].to_pylist(), done.frame["region"].to_pylist(), strict=True)
+    )
+
+
+def test_a_kept_table_has_no_weights_that_are_raked() -> None:
+    table = people().append_column("w", pa.array(np.repeat([10.0, 20.0, 30.0], 100)))
+    with pytest.raises(BadInput, match=r"'w' is in a table that is to be kept \(keep=\), but rake= changes its values"):
+        rc.protect(table, **asked(treat={}, population=None, weight="w", rake=True, keep=[["w", "sex"]]))
+
+
+def test_analyses_are_run_on_what_is_released() -> None:
+    """On treated values, on weights that were raked, and on columns that travel; a column in levels has them in both files."""
+    table = people().append_column("w", pa.array(np.random.default_rng(4).choice([10.0, 20.0, 45.0], 300)))
+    table = table.append_column("zip", pa.array(table["region"].to_numpy() * 100 + 7))
+    analysis = {
+        "pay": {"means": "income by sex"},
+        "homes": {"table": "rooms, region"},
+        "zips": {"means": "zip by region"},
+        "colours": {"table": "colour"},
+    }
+    treat = {"income": "top 50 %", "rooms": "edges 4", "zip": "round 50", "colour": "pram 50 %"}
+    done = rc.protect(
+        table, **asked(treat=treat, analysis=analysis, top=25, never_swap=["age"], population=None, weight="w", rake=True)
+    )
+    assert done.summary.swap.carried == ("zip",)
+    told = {one.name: {term.name: term for term in one.terms} for one in done.summary.swap.analyses}
+    for frame, side in ((table, "before"), (done.frame, "after")):
+        columns = frame.to_pydict()
+        if side == "before":
+            columns["rooms"] = ["<4" if rooms < 4 else "4+" for rooms in columns["rooms"]]
+        for name, of_file in told.items():
+            wanted = compare(Analysis.of(name, analysis[name]), columns, columns, np.array(columns["w"]))
+            assert {term.name: term.before for term in wanted} == pytest.approx(
+                {term: getattr(one, side) for term, one in of_file.items()}
+            )
+    assert any(term.before != pytest.approx(term.after) for term in told["pay"].values())
+
+
+def test_an_analysis_of_a_column_that_is_not_released_is_refused() -> None:
+    with pytest.raises(BadInput, match="Analysis 'pay' names 'income', which is not released"):
+        rc.protect(people(), **asked(treat={"income": "Drop"}, analysis={"pay": {"means": "income by sex"}}))

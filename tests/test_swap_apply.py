@@ -152,7 +152,7 @@ def test_a_plan_that_would_change_a_margin_is_an_internal_error(tmp_path: Path) 
 def test_an_output_that_is_not_as_planned_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rc.Microdata(census_sample_path(), keys=CENSUS_KEYS)
     plan = planned(data)
-    monkeypatch.setattr("rarecell.swap.apply.changes_of", lambda release, data: Changes())
+    monkeypatch.setattr("rarecell.swap.apply.changes_of", lambda release, data, others: Changes())
     with pytest.raises(MarginsDiffer, match="not those of the plan"):
         write_plan(plan, data, tmp_path / "protected.csv.gz")
     assert not any(tmp_path.iterdir())

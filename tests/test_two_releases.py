@@ -69,3 +69,30 @@ def test_weights_of_many_values_are_put_into_classes() -> None:
     rng = np.random.default_rng(0)
     assert _n_weight_classes(rng.random(500), 10) == 10
     assert _n_weight_classes(rng.integers(1, 20, 500).astype(np.float64), 10) == 500
+
+
+def test_columns_link_two_releases_by_the_values_that_are_released(survey: Path, tmp_path: Path) -> None:
+    """Treated alike in both, a column links their records; treated otherwise, or not released, it does not."""
+    rng = np.random.default_rng(3)
+    people = pa_csv.read_csv(survey)
+    n = people.num_rows
+    beside = {
+        "pay": rng.integers(100, 9_000, n),
+        "rent": rng.normal(500, 90, n).round(2),
+        "rooms": rng.integers(1, 9, n),
+        "car": rng.choice(["red", "blue", "green"], n),
+        "pets": rng.integers(0, 4, n),
+        "beds": rng.integers(0, 4, n),
+    }
+    for name, values in beside.items():
+        people = people.append_column(name, pa.array(values))
+    pa_csv.write_csv(people, survey)
+    alike = {"pay": "round 100", "rent": "top 95 %", "rooms": "edges 3 5", "car": "pram 50 %"}
+    wishes = {"keys": KEYS, "population": 85_000, "top": 30, "model": "single", "resolution": "full"}
+    rc.protect(str(survey), out=tmp_path / "first", treat=alike, **wishes)
+    second = {**alike, "pets": "drop", "beds": "round 2"}
+    done = rc.protect(str(survey), out=tmp_path / "second", treat=second, released=str(tmp_path / "first"), **wishes)
+    old, new = (pa_csv.read_csv(tmp_path / name / "protected.csv") for name in ("first", "second"))
+    same = {name for name in new.column_names if new[name].equals(old[name])}
+    assert set(done.summary.swap.earlier.link_columns) == same
+    assert {"pay", "rent", "rooms", "car"} <= same

@@ -118,12 +118,15 @@ def compared(name: str, before: float, after: float, error_before: float, error_
     )
 
 
-def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[AnalysisTerm, ...]:
-    """Run an analysis on both files, given as columns of values.
+def compare(
+    analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None, *, weights_after: Floats | None = None
+) -> tuple[AnalysisTerm, ...]:
+    """Run an analysis on both files, given as columns of values; the weights of the second are those of the first unless given.
 
     A cell of a table that is empty in one file has a total of 0 there; other numbers found in only one file are left out.
     """
-    first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
+    first = _estimates(analysis, before, weights)
+    second = _estimates(analysis, after, weights if weights_after is None else weights_after)
     if analysis.kind == "table":
         first, second = (
             {name: estimates.get(name, (0.0, 0.0)) for name in sorted({*first, *second})} for estimates in (first, second)

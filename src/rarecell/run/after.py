@@ -49,12 +49,13 @@ from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.risk.unsafe import k_anonymity
+from rarecell.run.beside_keys import NOTHING, Treated
 from rarecell.run.blanking import released_table, without_blanks
 from rarecell.run.config import RunConfig
 from rarecell.run.households import links_after
 from rarecell.run.inputs import earlier_release
 from rarecell.run.results import Assessment
-from rarecell.run.utility import codes_after, joint_counts
+from rarecell.run.utility import codes_after, givers, joint_counts, treated_values
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import Remaining, remaining_records, remedy, with_families
 from rarecell.table.categories import MISSING
@@ -544,19 +545,22 @@ def _listed(assessment: Assessment, plan: SwapPlan, ordered: Remaining, n_at_ris
 # same values in both releases link them.
 
 
-def compared_with_earlier(assessment: Assessment, release: Release) -> ReleasedBefore | None:
+def compared_with_earlier(assessment: Assessment, release: Release, treated: Treated = NOTHING) -> ReleasedBefore | None:
     """Compare the new release with the earlier one that the run names; None when it names none."""
     request = assessment.config.protect
     if request is None or request.released is None:
         return None
     earlier = _earlier(Path(request.released), assessment.data)
-    shared = [name for name in assessment.data.columns if name in earlier.columns]
+    shared = [name for name in assessment.data.columns if name in earlier.columns and name not in treated.dropped]
     lacking = [key for key in assessment.table.keys if key not in shared]
     if lacking:
         raise BadInput(f"The earlier release in {request.released} has no column '{lacking[0]}', so the two cannot be compared.")
     old, new, links = [], [], {}
     for name in shared:
-        then, now = _both(assessment, release, earlier, name)
+        if name in treated.after:
+            then, now = _treated_in_both(release, earlier, treated, name)
+        else:
+            then, now = _both(assessment, release, earlier, name)
         if name in assessment.table.keys:
             old.append(then)
             new.append(now)
@@ -588,3 +592,24 @@ def _both(assessment: Assessment, release: Release, earlier: Microdata, name: st
         for labels in (levels_then.labels, (*levels_now.labels, MISSING))
     )
     return of_then[then[:, 0]], of_now[after[:, 0]]
+
+
+def _treated_in_both(
+    release: Release, earlier: Microdata, treated: Treated, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same for a column that is treated in the new release: numbers that are equal are alike, however they are written."""
+
+    def alike(value: Any) -> Any:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return None if value is None else str(value)
+
+    codes, (categories,) = earlier.column_codes([name])
+    then = [categories.levels[code] for code in codes[:, 0].tolist()]
+    now = treated_values(treated, name, givers(release, name, release.rows, len(then)))
+    number: dict[Any, int] = {}
+    of_then, of_now = (
+        np.array([number.setdefault(alike(value), len(number)) for value in values], dtype=np.int64) for values in (then, now)
+    )
+    return of_then, of_now

@@ -79,6 +79,10 @@ def check_criterion(criterion: str) -> None:
         raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA], others="a penalty such as 0.7")
 
 
+def _changed_though_kept(name: str, flag: str) -> str:
+    return f"'{name}' is in a table that is to be kept (--keep), but {flag} changes its values. Leave one of them out."
+
+
 def _read_treatments(words: Mapping[str, str]) -> object:
     """Whether treatments can be read; what reads them loads NumPy, which help does not need."""
     from rarecell.data.treatment_text import parse_treatments
@@ -429,12 +433,29 @@ class ProtectConfig:
                 raise BadInput(
                     f"'{name}' has no effect where records change places (--swap-rate): only areas are exchanged. Leave it out."
                 )
+        self._check_kept()
         if self.swap_rate is None and self.similar:
             raise BadInput("--similar says who may change places with whom; give --swap-rate as well.")
         if len(ways) > 1:
             raise BadInput(
                 f"Records to protect were chosen in {len(ways)} ways: by {' and by '.join(ways)}. Choose one, because they name different records."
             )
+
+    def _check_kept(self) -> None:
+        """Refuse treatments of columns in tables that are to be kept; released in coarser levels, their tables stay."""
+        kept = {name for names in self.keep for name in names}
+        if not kept or not self.treat:
+            return
+        from rarecell.data.treatment_text import DROP, LEVELS, parse_treatments
+
+        for name, steps in parse_treatments(self.treat).items():
+            for other in (name, *(other for step in steps for other in step.together)):
+                if other in kept and steps[0].kind == DROP:
+                    raise BadInput(
+                        f"'{other}' is in a table that is to be kept (--keep), but it is not released. Leave one of them out."
+                    )
+                if other in kept and steps[0].kind != LEVELS:
+                    raise BadInput(_changed_though_kept(other, "--treat"))
 
     @property
     def chooses_records(self) -> bool:
@@ -773,6 +794,8 @@ class RunConfig:
     def _check_raking(self, protect: ProtectConfig) -> None:
         if self.weight is None:
             raise BadInput("--rake recomputes survey weights; name their column with --weight.")
+        if any(self.weight in names for names in protect.keep):
+            raise BadInput(_changed_though_kept(self.weight, "--rake"))
         if protect.formal or self.weight in protect.treat:
             raise BadInput(
                 f"'{self.weight}' cannot be raked in a formal release, or where it is treated as well. Leave one of them out."

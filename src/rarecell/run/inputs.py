@@ -20,7 +20,7 @@ from rarecell.data.coding import joined_codings
 from rarecell.data.describe import number_households
 from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
-from rarecell.data.treatment_text import DROP
+from rarecell.data.treatment_text import DROP, parse_treatments
 from rarecell.engine import open_source, open_table
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.places import named_places
@@ -90,10 +90,16 @@ def refuse_what_is_missing(data: Microdata, config: RunConfig, request: ProtectC
         raise BadInput(
             f"'{keys[0]}' is a key, which is swapped or stays by itself; --carry names columns that travel with a swapped key."
         )
-    refuse_not_beside(request.also_known, data, [name for name, how in request.treat.items() if how == DROP])
+    dropped = [name for name, steps in parse_treatments(request.treat).items() if steps[0].kind == DROP]
+    refuse_not_beside(request.also_known, data, dropped)
     analyses = [Analysis.of(name, words) for name, words in config.analysis.items()]
     for analysis in analyses:
-        analysis.columns(columns)
+        lost = [name for name in analysis.columns(columns) if name in dropped]
+        if lost:
+            raise BadInput(
+                f"Analysis '{analysis.name}' names '{lost[0]}', which is not released, so it cannot be run on the protected file. Leave out the "
+                "analysis, or release the column."
+            )
     check_regressions(analyses)
     data.source.check_writable()
     if request.released is not None:

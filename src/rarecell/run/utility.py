@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rarecell.data.crossing import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
+from rarecell.engine.arrays import as_arrow
 from rarecell.engine.source import weights_of
 from rarecell.outcome.swap import (
     AnalysisSummary,
@@ -77,10 +78,9 @@ def file_utility(
         # Of a sample it is not known what a treated value became, because treatments look at all records.
         if name in treated.dropped or name in treated.recodes or (name in treated.values and not whole.is_complete):
             continue
-        after = values
+        after = treated.after[name].values if name in treated.values else values
         if whole.is_complete:
-            is_treated = name in treated.values
-            after = treated.after[name].values if is_treated else _travelled(values, name, release, place, moved)
+            after = _travelled(after, name, release, place, moved)
         if name in release.exchanged:
             receivers, sources = _exchanged_places(release.exchanged[name], whole.rows)
             after = after.copy()
@@ -168,10 +168,14 @@ def utility_summary(
 def compared_analyses(
     assessment: Assessment,
     release: Release,
+    treated: Treated = NOTHING,
     *,
     most_records: int = MOST_RECORDS,
 ) -> tuple[AnalysisSummary, ...]:
-    """Run every analysis on both files, on a random sample where there are more than ``most_records`` records."""
+    """Run every analysis on both files, on a random sample where there are more than ``most_records`` records.
+
+    A column that is released in coarser levels has them in both files, as a recoded key has.
+    """
     analyses = [Analysis.of(name, words) for name, words in assessment.config.analysis.items()]
     if not analyses:
         return ()
@@ -191,15 +195,52 @@ def compared_analyses(
         after = codes_after(codes, names, release, moved, np.arange(n_records))
     weights = None if weight is None else weights_of(data.source, weight, sample)
     files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
-    return tuple(analysis_of_both(analysis, names, files[0], files[1], weights) for analysis in analyses)
+    rows = np.arange(n_records) if sample is None else sample
+    for name in names:
+        if name in treated.recodes:
+            files[0][name] = treated_values(treated, name, rows)
+        if name in treated.after:
+            files[1][name] = treated_values(treated, name, givers(release, name, moved, n_records)[rows])
+    raked = treated.after.get(weight) if weight is not None else None
+    weights_after = weights if raked is None else raked.values[rows]
+    return tuple(
+        analysis_of_both(analysis, names, files[0], files[1], weights, weights_after=weights_after) for analysis in analyses
+    )
+
+
+def givers(release: Release, name: str, moved: NDArray[np.int64], n_records: int) -> NDArray[np.int64]:
+    """For every record of a file, the one that its value of a column comes from; ``moved`` gives the positions of the rows of the release."""
+    giver = np.arange(n_records)
+    if name in release.columns:
+        giver[moved] = moved[release.taken_from(name)]
+    return giver
+
+
+def treated_values(treated: Treated, name: str, rows: NDArray[np.int64]) -> list[Any]:
+    """The values of a treated column in some rows of the original: levels, numbers or words, None for a missing one."""
+    column = treated.after[name]
+    if name in treated.recodes:
+        return np.array([*treated.recodes[name].levels, None], dtype=object)[column.codes[rows]].tolist()  # type: ignore[no-any-return]
+    if column.numbers is None or column.is_date:
+        return [None if value == "" else value for value in treated.values[name].take(as_arrow(rows)).to_pylist()]
+    is_whole = bool((column.numbers == np.rint(column.numbers)).all())
+    values = column.values[rows].tolist()
+    return [None if np.isnan(value) else int(value) if is_whole else value for value in values]
 
 
 def analysis_of_both(
-    analysis: Analysis, names: Sequence[str], before: Columns, after: Columns, weights: NDArray[np.float64] | None
+    analysis: Analysis,
+    names: Sequence[str],
+    before: Columns,
+    after: Columns,
+    weights: NDArray[np.float64] | None,
+    *,
+    weights_after: NDArray[np.float64] | None = None,
 ) -> AnalysisSummary:
     """One analysis on two files, given as columns of values; ``names`` are the columns that it may name."""
     used = analysis.columns(names)
-    terms = compare(analysis, {name: before[name] for name in used}, {name: after[name] for name in used}, weights)
+    of_before, of_after = ({name: columns[name] for name in used} for columns in (before, after))
+    terms = compare(analysis, of_before, of_after, weights, weights_after=weights_after)
     return AnalysisSummary(
         name=analysis.name,
         kind=analysis.kind if analysis.kind != "regression" else f"{analysis.family} regression",

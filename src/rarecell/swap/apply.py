@@ -150,7 +150,7 @@ def apply_plan(plan: Exchange, data: Microdata, *, release: Release | None = Non
     """
     margins, release = checked_margins(plan), plan.release if release is None else release
     _expect_records(release, data)
-    changes = _joined(changes_of(release, data), others)
+    changes = changes_of(release, data, others)
     frame = data.changed(changes)
     _check_recount(release, data, frame)
     return SwapResult(plan, frame, margins, changes.places[: len(release)])
@@ -171,7 +171,7 @@ def write_plan(
     """
     margins, release = checked_margins(plan), plan.release if release is None else release
     _expect_records(release, data)
-    changes = _joined(changes_of(release, data), others)
+    changes = changes_of(release, data, others)
     try:
         written = data.write(path, changes)
         _check_recount(release, data, data.read_back(written))
@@ -181,11 +181,6 @@ def write_plan(
         data.source.unchanged_hash()
         raise
     return SwapResult(plan, None, margins, changes.places[: len(release)], written)
-
-
-def _joined(changes: Changes, others: Changes) -> Changes:
-    """The changes of keys together with those of other columns."""
-    return replace(changes, recodes={**changes.recodes, **others.recodes}, treated=others.treated, dropped=others.dropped)
 
 
 def _expect_records(release: Release, data: Microdata) -> None:
@@ -254,15 +249,15 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
     return (*labels, *categories.labels[len(labels) :])
 
 
-def changes_of(release: Release, data: Microdata) -> Changes:
-    """Return what is written differently: where the changed rows are, the new values of keys and travelling columns, and blanks.
+def changes_of(release: Release, data: Microdata, others: Changes) -> Changes:
+    """Return what is written differently: where the changed rows are, the new values of keys and travelling columns, blanks, and ``others``.
 
-    A row that keeps its value of a key gets that value again.
+    A row that keeps its value of a key gets that value again. A treated column that travels does so with its new values.
     """
     taken, rows = {name: release.taken_from(name) for name in release.columns}, release.rows
     if release.exchanged:
-        others = np.setdiff1d(np.concatenate([pairs.ravel() for pairs in release.exchanged.values()]), rows)
-        rows = np.concatenate([rows, others])
+        further = np.setdiff1d(np.concatenate([pairs.ravel() for pairs in release.exchanged.values()]), rows)
+        rows = np.concatenate([rows, further])
         taken = {name: np.append(of_column, np.arange(len(of_column), len(rows))) for name, of_column in taken.items()}
         order = np.argsort(rows)
         for name, (receivers, sources) in release.exchanged.items():
@@ -274,7 +269,13 @@ def changes_of(release: Release, data: Microdata) -> Changes:
         places, old = data.drawn_records(release.before, rows, seed=release.seed, columns=names)
     else:
         places, old = data.source.places(rows), data.values_at(rows, names) if names else {}
-    values = {name: old[name].take(as_arrow(taken[name])) for name in names}
+    values = {name: old[name].take(as_arrow(taken[name])) for name in names if name not in others.treated}
+    treated = dict(others.treated)
+    for name in names:
+        if name in treated:
+            giver = np.arange(data.n_records)
+            giver[places] = np.asarray(places)[taken[name]]
+            treated[name] = treated[name].take(as_arrow(giver))
     blanks = {}
     for key, is_blank in release.blanks.blanked.items():
         levels = {str(level) for level in release.before.categories[release.before.keys.index(key)].levels}
@@ -282,7 +283,7 @@ def changes_of(release: Release, data: Microdata) -> Changes:
     for name, rows in release.hidden.items():
         levels = {str(level) for level in data.column_codes([name])[1][0].levels}
         blanks[name] = Blanks(rows, tuple(sorted(MISSING_WORDS - levels)))
-    return Changes(places, values, blanks=blanks)
+    return replace(others, places=places, values=values, blanks=blanks, treated=treated)
 
 
 # ---------------------------------------------------------------------- margins

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -48,6 +49,16 @@ CHECK = Check(file="data/people.csv", records=601, verdict="do not release", rul
 
 def test_every_form_has_a_word() -> None:
     assert tuple(FORMATS) == CHECK_FORMATS
+
+
+def test_a_check_says_in_words_what_it_found() -> None:
+    assert str(CHECK) == "Do not release. 0.5 is <above> 0.2."
+    kept = replace(CHECK, verdict="release", profile="public", rules=RULES[1:])
+    assert str(kept) == "Release by the profile 'public'. Every rule is kept."
+    unsure = replace(RULES[1], is_unsure=True, sentence="the light is amber.")
+    assert (
+        str(replace(kept, verdict="look", rules=(unsure,))) == "Release after a look by the profile 'public'. The light is amber."
+    )
 
 
 def test_junit_has_a_case_for_each_rule() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -176,7 +177,7 @@ def test_results_are_values(assessed: rc.Assessment) -> None:
     ("options", "told"),
     [
         ({"keys": KEYS}, "size of the population"),
-        ({"keys": KEYS, "populaton": 100}, "did you mean 'population'"),
+        ({"keys": KEYS, "populaton": 100}, "Did you mean 'population'"),
         ({"keys": "age", "population": 20_000}, "must be a list"),
         ({"keys": ["agee"], "population": 20_000}, "agee"),
     ],
@@ -241,3 +242,14 @@ def test_both_household_risks_are_those_of_the_members_together(people: pd.DataF
             together = 1 - math.prod(1 - p for p in members[of_member])
             assert members[of_household].to_list() == pytest.approx([together] * len(members))
     assert (risk["household_any_match_probability"] >= risk["household_probability"] - 1e-12).all()
+
+
+def test_what_is_printed_begins_with_the_decision(tmp_path: Path) -> None:
+    frame = datasets.census_sample()
+    wish = {"keys": ["age", "sex", "marital"], "population": datasets.CENSUS_POPULATION, "model": "independence"}
+    for profile in ("safe-centre", "public"):
+        done = rc.protect(frame, **wish, top=2, seed=1, profile=profile, out=tmp_path / profile)
+        for result in (done.assessment, done, rc.load(tmp_path / profile)):
+            assert str(result).startswith(f"{result.summary.release.profile.headline}. ")
+    risky = rc.assess(frame, keys=datasets.CENSUS_KEYS, population=datasets.CENSUS_POPULATION, model="independence")
+    assert str(risky).startswith("Do not release. ")

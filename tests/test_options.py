@@ -391,7 +391,7 @@ def test_errors_in_python_name_keywords_and_those_of_a_command_its_options() -> 
 def test_an_option_that_no_function_has_is_told_with_the_one_that_was_meant() -> None:
     frame = pa.table({"age": [1, 2], "sex": ["f", "m"]})
     for function, wrong, meant in ((rc.assess, "poplation", "population"), (rc.protect, "riskabove", "risk_above")):
-        with pytest.raises(rc.RarecellError, match=f"There is no option '{wrong}'. Did you mean '{meant}'?"):
+        with pytest.raises(rc.RarecellError, match=rf"There is no option '{wrong}'\. Did you mean '{meant}'\?"):
             function(frame, keys=["age", "sex"], **{wrong: 0.5})
     with pytest.raises(rc.BadInput, match=r"^'risk_above' in the call was given as 'high'"):
         rc.protect(frame, keys=["age", "sex"], population=9, risk_above="high")
@@ -401,3 +401,19 @@ def test_what_is_no_run_is_told_without_the_words_of_the_system(tmp_path: Path) 
     for place, why in ((tmp_path / "nowhere", "there is no such folder"), (tmp_path, "it has no results")):
         with pytest.raises(rc.BadInput, match=f"is not the folder of a finished run: {why}."):
             rc.load(place)
+
+
+def test_an_option_of_another_function_is_refused_and_not_ignored() -> None:
+    frame = pa.table({"age": [1, 2] * 20, "sex": ["f", "m"] * 20})
+    with pytest.raises(rc.BadInput, match=r"rarecell\.assess does not take risk_above= or top="):
+        rc.assess(frame, keys=["age", "sex"], population=90, risk_above=0.5, top=3)
+    rc.assess(
+        RunConfig(input="", keys=("age", "sex"), population=90, model="independence", protect=ProtectConfig(top=3)), frame=frame
+    )
+
+
+def test_a_whole_number_may_be_a_float_such_as_a_sum_of_weights() -> None:
+    frame = pa.table({"age": [1, 2] * 20, "sex": ["f", "m"] * 20})
+    assert rc.assess(frame, keys=["age", "sex"], population=90.0, model="independence").summary.population == 90
+    with pytest.raises(rc.BadInput, match="must be a whole number"):
+        rc.assess(frame, keys=["age", "sex"], population=90.5)

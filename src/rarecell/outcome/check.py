@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from rarecell.outcome.decision import decided
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile
+from rarecell.outcome.profile import DO_NOT_RELEASE, HEADLINES, LOOK, RELEASE, Profile
 from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.words import capital
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,11 @@ class Check(Plain):
     def broken(self) -> tuple[RuleOutcome, ...]:
         """The rules that the file does not keep."""
         return tuple(rule for rule in self.rules if not rule.passed)
+
+    def __str__(self) -> str:
+        by = "" if self.profile is None else f" by the profile '{self.profile}'"
+        said = [rule.sentence for rule in self.rules if not rule.passed or rule.is_unsure]
+        return f"{HEADLINES[self.verdict]}{by}. {' '.join(map(capital, said)) or 'Every rule is kept.'}"
 
 
 @dataclass(frozen=True, kw_only=True)

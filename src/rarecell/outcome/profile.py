@@ -23,6 +23,9 @@ RELEASE, LOOK, DO_NOT_RELEASE = "release", "look", "do not release"
 LIGHTS = ("green", "amber", "red")
 """Lights of the reliability, the best first."""
 
+HEADLINES = {RELEASE: "Release", LOOK: "Release after a look", DO_NOT_RELEASE: "Do not release"}
+"""Each verdict as a heading."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Profile(Plain):
@@ -241,8 +244,4 @@ class ProfileVerdict(Plain):
     @property
     def headline(self) -> str:
         """The verdict as a heading."""
-        return {
-            RELEASE: "Release",
-            LOOK: "Release after a look",
-            DO_NOT_RELEASE: "Do not release",
-        }[self.verdict]
+        return HEADLINES[self.verdict]

@@ -76,9 +76,17 @@ def first_number(uniques: float, sample_uniques: int, records: int, *, has_famil
 
 def early_verdict(summary: RunSummary) -> str:
     """The verdict of a run, in words, while its advice is still being computed."""
+    return f"{_decision(summary)}{verdict(summary).headline}."
+
+
+def said(summary: RunSummary) -> str:
+    """A run as it is printed: whether the file may go by its profile, and what was found."""
+    return f"{_decision(summary)}{verdict(summary)}"
+
+
+def _decision(summary: RunSummary) -> str:
     profile = None if summary.release is None else summary.release.profile
-    decision = "" if profile is None else f"{profile.headline}. "
-    return f"{decision}{verdict(summary).headline}."
+    return "" if profile is None else f"{profile.headline}. "
 
 
 def before_protection(summary: RunSummary) -> Verdict:

@@ -23,6 +23,7 @@ from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, RarecellError, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.profile import PROFILES, Profile
+from rarecell.outcome.words import listed
 from rarecell.run.options import (
     ASSESSING,
     LARGEST_COUNT,
@@ -975,6 +976,8 @@ def takes_options(command: str) -> Callable[[Function], Function]:
     def named(function: Function) -> Function:
         @functools.wraps(function)
         def called(*arguments: Any, **options: Any) -> Any:
+            if others := [name for name in options if name not in accepted and name in declared]:
+                raise BadInput(f"rarecell.{command} does not take {listed([f'{name}=' for name in others], joint='or')}.")
             try:
                 return function(*arguments, **options)
             except RarecellError as problem:
@@ -991,7 +994,10 @@ def takes_options(command: str) -> Callable[[Function], Function]:
             if option.name != "input" and option.name not in taken
         ]
         paper = inspect.Parameter("paper", inspect.Parameter.KEYWORD_ONLY, default=False)
-        vars(called)["__signature__"] = signature.replace(parameters=[*own, *keywords, paper])
+        parameters = [*own, *keywords, paper]
+        accepted = {parameter.name for parameter in parameters}
+        declared = {option.name for owner in (RunConfig, ProtectConfig) for option in options_of(owner)}
+        vars(called)["__signature__"] = signature.replace(parameters=parameters)
         return cast(Function, called)
 
     return named

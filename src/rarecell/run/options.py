@@ -174,6 +174,9 @@ class Count(ValueKind):
     expected = "a whole number"
 
     def typed(self, value: Any, name: str, source: str) -> Any:
+        # A sum of weights is a float.
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self._refusal(value, name, source)
         return value

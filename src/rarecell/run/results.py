@@ -20,7 +20,7 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.plain import Shown, in_library_of
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.verdict import Verdict, verdict
+from rarecell.outcome.verdict import Verdict, said, verdict
 from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.blanks import NOTHING_BLANK
 from rarecell.release.release import Release
@@ -147,7 +147,7 @@ class Assessment(Findings, Shown):
         return save_assessment(self, folder, Stages(progress), overwrite=overwrite)
 
     def __str__(self) -> str:
-        return str(self.verdict)
+        return said(self.summary)
 
     def __repr__(self) -> str:
         return f"<Assessment: {self.verdict.headline}>"
@@ -214,7 +214,7 @@ class Protection(Shown):
         return save_protection(self, folder, Stages(progress), overwrite=overwrite)
 
     def __str__(self) -> str:
-        return str(self.verdict)
+        return said(self.summary)
 
     def __repr__(self) -> str:
         return f"<Protection: {self.verdict.headline}>"

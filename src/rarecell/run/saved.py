@@ -29,7 +29,7 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.plain import Shown
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.verdict import Verdict, verdict
+from rarecell.outcome.verdict import Verdict, said, verdict
 from rarecell.outcome.words import counted, listed
 from rarecell.report import RISKIEST_FILE
 from rarecell.risk.explain import reasons_of_cell
@@ -122,7 +122,7 @@ class SavedRun(Shown):
         return pq.read_table(self.place / "risk.parquet")
 
     def __str__(self) -> str:
-        return str(self.verdict)
+        return said(self.summary)
 
     def __repr__(self) -> str:
         return f"<SavedRun {self.name}: {self.verdict.headline}>"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,35 +180,29 @@ def attack(
     settings = EngineSettings(encoding=encoding, sheet=sheet, decimal=decimal)
     data = Microdata(original, keys, weight=weight, population=population, household=household, id=id, settings=settings)
     published = Microdata(released, keys, id=id, settings=settings)
-    if set(data.household_columns) <= set(published.columns) and household is not None:
+    shows_households = household is not None and set(data.household_columns) <= set(published.columns)
+    if shows_households:
         # Whoever holds the file sees who lives with whom, too.
         published = Microdata(published.source, keys, id=id, household=household, settings=settings)
-    before, after = paired_tables(data, published, id)
-    given_away = leak_summaries(
-        leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None
-    )
-    people = None if register is None else Microdata(register, keys).table()
+    files = _PairedFiles(data, published, register, population, seed, progress)
+    paired, release = files.paired, files.release
+    given_away = leak_summaries(leaks_between(data, published, files.rows), None)
     progress.done()
-    files = align(before, after, people)
-    weights = data.record_weights()
-    release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
-    everybody = _register(files, release, population, seed, progress)
-    taught, why_untaught = _taught(released, made_by, data, register, seed, progress)
+    everybody = files.known(paired, release, population, progress=progress)
+    taught, why_untaught = _taught(files, _folder_of_run(released, made_by), is_asked_for=made_by is not None)
     trials = try_intruders(release, everybody, key_error=shares, taught=taught, seed=seed)
-    if files.recoded:
+    if paired.recoded:
         # The original has the finer levels, and an intruder who holds it looks at these.
-        trials = _with_original_as_it_is(trials, align(before, before, people), (population, weights, seed), shares, progress)
-    size = everybody.known.table.n_records if everybody.risk is None else everybody.risk.population
-    summary = replace(_attack_summary(files, release, trials, float(size)), leaks=given_away)
+        trials = _with_original_as_it_is(trials, files, shares)
+    size = float(everybody.known.table.n_records if everybody.risk is None else everybody.risk.population)
+    summary = replace(_attack_summary(paired, release, trials, size), leaks=given_away)
     if why_untaught:
         summary = replace(summary, sentence=f"{summary.sentence} {why_untaught}")
-    summary = _with_beyond(summary, (data, published), (before, after), (register, population, seed), also_known)
-    if household is not None and not set(data.household_columns) <= set(published.columns):
+    summary = _with_beyond(summary, files, also_known)
+    if household is not None and not shows_households:
         # Without the number nobody knows the households of the released file; what can be put together of them is said instead.
-        at = None if id is None else rows_of_released(data, published, id)
-        summary = replace(summary, sentence=f"{summary.sentence} {_unlinked(data, published, files, at)}")
-        household = None
-    of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
+        summary = replace(summary, sentence=f"{summary.sentence} {_unlinked(files)}")
+    of_families = _families(files, size) if shows_households else None
     if of_families is None:
         return Attack(summary, trials)
     families = tuple(
@@ -217,37 +212,114 @@ def attack(
     return Attack(replace(summary, intruders=intruders), (*trials, *families))
 
 
+@dataclass(frozen=True, eq=False)
+class _PairedFiles:
+    """An original and a released file, record by record, and what is held about the people.
+
+    Attributes
+    ----------
+    original, released : Microdata
+        The two files.
+    register : frame or path, optional
+        The keys of the whole population.
+    population : float or None
+        Its size, if it was named.
+    seed : int
+        Seed of the model's draws, and of samples.
+    progress : Progress
+        Receives progress reports.
+    """
+
+    original: Microdata
+    released: Microdata
+    register: Frame
+    population: float | None
+    seed: int
+    progress: Progress
+
+    @cached_property
+    def tables(self) -> tuple[ContingencyTable, ContingencyTable]:
+        """The tables of the two files, with the records in the order of the original."""
+        return paired_tables(self.original, self.released, self.original.id)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64] | None:
+        """For each record of the released file, that of the original; None if the two have the same order."""
+        return None if self.original.id is None else rows_of_released(self.original, self.released, self.original.id)
+
+    @cached_property
+    def people(self) -> ContingencyTable | None:
+        """The table of the register, if there is one."""
+        return None if self.register is None else Microdata(self.register, self.original.keys).table()
+
+    @cached_property
+    def paired(self) -> Aligned:
+        """The keys of both files, and of the register, in the same levels."""
+        return align(*self.tables, self.people)
+
+    @cached_property
+    def release(self) -> Release:
+        """What was done to the keys."""
+        return self.release_of(self.paired)
+
+    def release_of(self, paired: Aligned) -> Release:
+        """What was done to these columns."""
+        return Release.of_codes(paired.original, paired.released, paired.categories, weights=self.original.record_weights())
+
+    def known(
+        self,
+        paired: Aligned,
+        release: Release,
+        population: float | None,
+        *,
+        n_orders: int | None = None,
+        progress: Progress = SILENT,
+    ) -> Register:
+        """What the intruder holds: the register, or what a model says of a population; ``n_orders`` members make a quick one."""
+        if paired.register is not None:
+            return Register.counted(paired.register)
+        table = models.with_resolutions(release.before, "multi")
+        model = fit_backoff(table, n_orders=n_orders, seed=self.seed, progress=progress)
+        sampling = "srs" if table.weights is None else "weights"
+        return Register.modelled(record_risk(table, model, population=population, sampling=sampling), model, seed=self.seed)
+
+
 N_TRIALS = 2
 """Number of samples of the register that are protected for an intruder to learn from."""
 
 
-def _taught(
-    released: Frame, made_by: str | Path | None, data: Microdata, register: Frame, seed: int, progress: Progress
-) -> tuple[Learned | None, str]:
+def _folder_of_run(released: Frame, made_by: str | Path | None) -> Path | None:
+    """The folder of the run that made a file, as it was named or as the file lies in it."""
+    folder = Path(made_by) if made_by is not None else Path(released).parent if isinstance(released, str | Path) else None
+    if folder is not None and (folder / "run.toml").is_file():
+        return folder
+    if made_by is not None:
+        raise BadInput(f"{made_by} has no run.toml, so it is not the folder of a run.")
+    return None
+
+
+def _taught(files: _PairedFiles, folder: Path | None, *, is_asked_for: bool) -> tuple[Learned | None, str]:
     """What trial runs with the options of the run that made a file teach; or None, and why there are none if they were asked for.
 
     The samples are as large as the file, and drawn from the register with equal chances.
     """
-    folder = Path(made_by) if made_by is not None else Path(released).parent if isinstance(released, str | Path) else None
-    if register is None or folder is None or not (folder / "run.toml").is_file():
-        if made_by is not None:
-            raise BadInput(f"{made_by} has no run.toml, so it is not the folder of a run.")
+    if files.register is None or folder is None:
         return None, ""
     try:
         config = RunConfig.read(folder / "run.toml")
     except RarecellError as error:
-        if made_by is not None:
+        if is_asked_for:
             raise
         # Nobody asked for this file, which merely lies beside the released one.
         return None, f"There were no trial runs with the options of {folder}: {error}"
-    why = ""
+    data, why = files.original, ""
     if config.protect is None:
         why = "it protected nothing"
     elif config.household is not None and config.households_known != "no":
         why = "it protected whole households"
     elif not set(config.keys) <= set(data.keys):
         why = f"it has keys that this attack has not: {listed([key for key in config.keys if key not in data.keys])}"
-    people = Microdata(register, data.keys)
+    people = Microdata(files.register, data.keys)
     if not why and people.n_records <= data.n_records:
         why = "the register is no larger than the file"
     if why:
@@ -256,13 +328,14 @@ def _taught(
     everybody, runs = _read(people, names), list[tuple[Release, ContingencyTable]]()
     try:
         for trial in range(N_TRIALS):
-            rng = np.random.default_rng([seed, trial, 41])
+            rng = np.random.default_rng([files.seed, trial, 41])
             sample = everybody.take(np.sort(rng.choice(everybody.num_rows, data.n_records, replace=False)))
-            done = protect(_on_trial(config, trial), frame=sample, progress=progress)
+            done = protect(_on_trial(config, trial), frame=sample, progress=files.progress)
             before, after = (Microdata(frame, data.keys).table(records=True) for frame in (sample, done.frame))
-            files = align(before, after, people.table())
-            assert files.register is not None
-            runs.append((Release.of_codes(files.original, files.released, files.categories), files.register))
+            trial_files = align(before, after, people.table())
+            assert trial_files.register is not None
+            release = Release.of_codes(trial_files.original, trial_files.released, trial_files.categories)
+            runs.append((release, trial_files.register))
     except RarecellError as error:
         return None, f"There were no trial runs with the options of {folder}: {error}"
     return learned(runs), ""
@@ -275,15 +348,9 @@ def _on_trial(config: RunConfig, trial: int) -> RunConfig:
     return replace(config, input=FRAME, sql=None, spark_table=None, id=None, seed=config.seed + 1 + trial, protect=seeded)
 
 
-def _with_beyond(
-    summary: AttackSummary,
-    files: tuple[Microdata, Microdata],
-    tables: tuple[ContingencyTable, ContingencyTable],
-    design: tuple[Frame, float | None, int],
-    also_known: Sequence[str],
-) -> AttackSummary:
+def _with_beyond(summary: AttackSummary, files: _PairedFiles, also_known: Sequence[str]) -> AttackSummary:
     """Add what an intruder finds who knows more than the keys, and how well changed rows are told by how strange they look."""
-    (data, published), (register, population, seed) = files, design
+    data, published = files.original, files.released
     refuse_not_beside(also_known, data)
     absent = [name for name in also_known if name not in published.columns]
     if absent:
@@ -297,25 +364,24 @@ def _with_beyond(
     ]
     if not names:
         return summary
-    rows = None if data.id is None else rows_of_released(data, published, data.id)
-    beside = _Beside.of(data, published, names, tables, rows)
-    weights = data.record_weights()
-    there = () if register is None else Microdata(register, data.keys).columns
+    beside = _Beside.of(files, names)
+    there = () if files.register is None else Microdata(files.register, data.keys).columns
+    is_size_known = files.population is not None or data.record_weights() is not None
+    size = files.population if is_size_known else summary.population
     nearest = next(each for each in summary.intruders if each.name == "nearest")
 
     def people(columns: Sequence[str], n_orders: int | None) -> tuple[Release, Register, frozenset[str]]:
-        people_table = None
-        if register is not None and all(name in there for name in columns):
-            people_table = Microdata(register, [*data.keys, *columns]).table()
-        files = align(beside.table(0, columns), beside.table(1, columns), people_table)
-        release = Release.of_codes(files.original, files.released, files.categories, weights=weights)
-        size = summary.population if population is None and weights is None else population
-        everybody = _register(files, release, size, seed, SILENT, n_orders=n_orders)
+        of_people = None
+        if files.register is not None and all(name in there for name in columns):
+            of_people = Microdata(files.register, [*data.keys, *columns]).table()
+        paired = align(beside.table(0, columns), beside.table(1, columns), of_people)
+        release = files.release_of(paired)
+        everybody = files.known(paired, release, size, n_orders=n_orders)
         return release, everybody, frozenset(name for name in columns if release.moves(name).any())
 
     def tried(columns: tuple[str, ...], _: ContingencyTable) -> KnownBeyond:
         release, everybody, changed = people(columns, 1)
-        return trial_of_columns(release, everybody, columns, nearest, changed=changed, seed=seed)
+        return trial_of_columns(release, everybody, columns, nearest, changed=changed, seed=files.seed)
 
     claims: tuple[KnownBeyond, ...] = ()
     if also_known:
@@ -324,7 +390,7 @@ def _with_beyond(
         claims, summary = (claim,), replace(summary, intruders=(*summary.intruders, intruder))
     few = [name for name in names if name not in also_known and 1 < beside.n_levels(name) <= MOST_LEVELS_TRIED]
     trials = worst_columns(few, lambda columns: beside.table(0, columns), tried)
-    return replace(summary, beyond=(*claims, *trials), consistency=beside.consistency(seed))
+    return replace(summary, beyond=(*claims, *trials), consistency=beside.consistency(files.seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,26 +402,19 @@ class _Beside:
     categories: Mapping[str, tuple[Categories, Categories]]
 
     @classmethod
-    def of(
-        cls,
-        data: Microdata,
-        published: Microdata,
-        names: Sequence[str],
-        tables: tuple[ContingencyTable, ContingencyTable],
-        rows: NDArray[np.int64] | None,
-    ) -> _Beside:
-        before, levels_before = data.column_codes(list(names))
-        shown, levels_after = published.column_codes(list(names))
+    def of(cls, files: _PairedFiles, names: Sequence[str]) -> _Beside:
+        before, levels_before = files.original.column_codes(list(names))
+        shown, levels_after = files.released.column_codes(list(names))
         after = shown
-        if rows is not None:
-            after = np.full((data.n_records, len(names)), -1, dtype=np.int32)
-            after[rows] = shown
+        if files.rows is not None:
+            after = np.full((files.original.n_records, len(names)), -1, dtype=np.int32)
+            after[files.rows] = shown
         codes = {name: (np.ascontiguousarray(before[:, k]), np.ascontiguousarray(after[:, k])) for k, name in enumerate(names)}
         unordered = {
             name: (replace(levels_before[k], is_ordered=False), replace(levels_after[k], is_ordered=False))
             for k, name in enumerate(names)
         }
-        return cls(tables, codes, unordered)
+        return cls(files.tables, codes, unordered)
 
     def n_levels(self, name: str) -> int:
         return max(of_file.n_levels for of_file in self.categories[name])
@@ -386,26 +445,26 @@ class _Beside:
         )
 
 
-def _unlinked(data: Microdata, published: Microdata, files: Aligned, at: NDArray[np.int64] | None) -> str:
+def _unlinked(files: _PairedFiles) -> str:
     """How many households of a released file without household number can be put together: by shared values, order, plausibility."""
-    household = data.household_codes()
+    paired, published, household = files.paired, files.released, files.original.household_codes()
     assert household is not None
     order = np.arange(len(household))
-    if at is not None:
+    if files.rows is not None:
         # Where each record of the original stands in the released file; −1 if it is not there.
         order = np.full(len(household), -1)
-        order[at] = np.arange(len(at))
-    released = (files.released >= 0).all(axis=1) & (order >= 0)
+        order[files.rows] = np.arange(len(files.rows))
+    released = (paired.released >= 0).all(axis=1) & (order >= 0)
     names = [c.name for c in published.source.columns() if c.name not in published.id_columns and c.kind != "other"]
     codes, categories = published.column_codes(names)
     columns = {c.key: codes[order[released], k] for k, c in enumerate(categories)}
-    home, keys = household[released], files.released[released]
-    by_values = put_together(columns, frozenset(data.keys), home).sentence
+    home, keys = household[released], paired.released[released]
+    by_values = put_together(columns, frozenset(files.original.keys), home).sentence
     beside, n_several = stand_together(home[np.argsort(order[released], kind="stable")])
     by_order = (
         f"The rows of {number(beside)} of {number(n_several)} households of two or more stand together in the released file."
     )
-    guessed = guessed_members(columns, home, keys, files.categories)
+    guessed = guessed_members(columns, home, keys, paired.categories)
     return " ".join(filter(None, [by_values, by_order, guessed.sentence]))
 
 
@@ -424,31 +483,30 @@ def stand_together(home: NDArray[np.integer]) -> tuple[int, int]:
     return int(((runs == 1) & (size > 1)).sum()), int((size > 1).sum())
 
 
-def _families(
-    data: Microdata, files: Aligned, register: Frame, population: float, seed: int, progress: Progress
-) -> HouseholdTrials | None:
+def _families(files: _PairedFiles, population: float) -> HouseholdTrials | None:
     """What intruders who know families find; None where the files do not hold whole households in comparable keys.
 
     Households with a member who was not released, or whose keys are missing, are left out.
     """
+    data, paired = files.original, files.paired
     household = data.household_codes()
     assert household is not None
-    lacks = np.unique(household[(files.original < 0).any(axis=1) | (files.released < 0).any(axis=1)])
+    lacks = np.unique(household[(paired.original < 0).any(axis=1) | (paired.released < 0).any(axis=1)])
     is_whole = ~np.isin(household, lacks)
-    codes, released, household = files.original[is_whole], files.released[is_whole], household[is_whole]
+    codes, released, household = paired.original[is_whole], paired.released[is_whole], household[is_whole]
     plain = Members.of(codes, household)
-    incomplete = why_incomplete(codes, files.categories, plain, fraction=len(codes) / max(population, 1.0))
+    incomplete = why_incomplete(codes, paired.categories, plain, fraction=len(codes) / max(population, 1.0))
     if not (plain.size > 1).any() or incomplete is not None:
         return None
-    layout = find_layout(codes, files.categories, household)
+    layout = find_layout(codes, paired.categories, household)
     rows = layout.rows(codes, household)
     homes_of_register = None
-    if register is not None:
-        people = Microdata(register, data.keys, household=data.household)
+    if files.register is not None:
+        people = Microdata(files.register, data.keys, household=data.household)
         of_people, categories = people.column_codes(data.keys)
         homes = people.household_codes()
         assert homes is not None
-        place = [places(c.levels, of_key.levels) for c, of_key in zip(categories, files.categories, strict=True)]
+        place = [places(c.levels, of_key.levels) for c, of_key in zip(categories, paired.categories, strict=True)]
         of_people = np.stack([of_key[of_people[:, k]] for k, of_key in enumerate(place)], axis=1)
         if (of_people < 0).any():
             # A recoded key has other levels than the register, and nobody says which belong together.
@@ -456,43 +514,28 @@ def _families(
         homes_of_register = Register.counted(layout.rows(of_people.astype(np.int32), homes).table)
     else:
         table = models.with_resolutions(rows.table, "multi")
-        model = fit_backoff(table, seed=seed, progress=progress)
+        model = fit_backoff(table, seed=files.seed, progress=files.progress)
         n_households = max(population * rows.members.n_households / len(codes), float(rows.members.n_households))
         of_homes = record_risk(table, model, population=n_households)
-        homes_of_register = Register.modelled(of_homes, model, most_cells=CELLS_TO_PLAN, seed=seed)
+        homes_of_register = Register.modelled(of_homes, model, most_cells=CELLS_TO_PLAN, seed=files.seed)
     return HouseholdTrials.of(rows, household_release(rows, released), homes_of_register)
 
 
-def _register(
-    files: Aligned, release: Release, population: float | None, seed: int, progress: Progress, *, n_orders: int | None = None
-) -> Register:
-    """What the intruder holds: the register, or what a model says of a population; ``n_orders`` members make a quick one."""
-    if files.register is not None:
-        return Register.counted(files.register)
-    table = models.with_resolutions(release.before, "multi")
-    model = fit_backoff(table, n_orders=n_orders, seed=seed, progress=progress)
-    sampling = "srs" if table.weights is None else "weights"
-    return Register.modelled(record_risk(table, model, population=population, sampling=sampling), model, seed=seed)
-
-
 def _with_original_as_it_is(
-    trials: tuple[IntruderTrial, ...],
-    files: Aligned,
-    design: tuple[float | None, NDArray[np.float64] | None, int],
-    key_error: Mapping[str, float],
-    progress: Progress,
+    trials: tuple[IntruderTrial, ...], files: _PairedFiles, key_error: Mapping[str, float]
 ) -> tuple[IntruderTrial, ...]:
     """The same, with what is found before taken from the original in its own levels."""
-    population, weights, seed = design
-    original = Release.of_codes(files.original, files.original, files.categories, weights=weights)
-    register = _register(files, original, population, seed, progress)
+    before = files.tables[0]
+    paired = align(before, before, files.people)
+    original = files.release_of(paired)
+    register = files.known(paired, original, files.population, progress=files.progress)
     exact, join = exact_links(original, register), participant_links(original)
-    before = {"participant": join}
+    links_of = {"participant": join}
     shares = shares_of_keys(key_error, original.before.keys)
     if shares is not None:
-        with_errors = links_with_errors(original, register, KeyErrors(original.before, shares), seed=seed)
-        before |= {links.name: links for links in with_errors}
-    return tuple(replace(trial, before=before.get(trial.name, exact)) for trial in trials)
+        with_errors = links_with_errors(original, register, KeyErrors(original.before, shares), seed=files.seed)
+        links_of |= {links.name: links for links in with_errors}
+    return tuple(replace(trial, before=links_of.get(trial.name, exact)) for trial in trials)
 
 
 def _attack_summary(files: Aligned, release: Release, trials: tuple[IntruderTrial, ...], population: float) -> AttackSummary:

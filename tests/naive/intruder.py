@@ -14,14 +14,12 @@ Distance = Callable[[np.ndarray, np.ndarray], float]
 
 def distance_by_rank(categories: tuple[rc.Categories, ...], weight: float) -> Distance:
     """Ordered keys by rank over range, the others by equality."""
+    spreads = [max(1, of_key.n_levels - 1) if of_key.is_ordered else None for of_key in categories]
 
     def apart(one: np.ndarray, other: np.ndarray) -> float:
         total = 0.0
-        for of_key, a, b in zip(categories, one, other, strict=True):
-            if of_key.is_ordered:
-                total += weight * abs(int(a) - int(b)) / max(1, of_key.n_levels - 1)
-            else:
-                total += float(a != b)
+        for spread, a, b in zip(spreads, np.asarray(one).tolist(), np.asarray(other).tolist(), strict=True):
+            total += float(a != b) if spread is None else weight * abs(a - b) / spread
         return total
 
     return apart
@@ -34,17 +32,21 @@ def family(categories: tuple[rc.Categories, ...], records: np.ndarray) -> list[D
     """
 
     def measured(kind: dict[str, str], scale: str, weight: float) -> Distance:
+        numbers: list[list[float] | None] = []
+        for k, of_key in enumerate(categories):
+            if kind.get(of_key.key, "ordered" if of_key.is_ordered else "names") == "names":
+                numbers.append(None)
+                continue
+            values = np.arange(of_key.n_levels) if scale == "rank" else np.array(of_key.levels)
+            spread = float(values.max() - values.min()) if of_key.n_levels > 1 else 1.0
+            if scale == "deviation":
+                spread = float(np.std(values[records[:, k]])) or 1.0
+            numbers.append([weight * float(value) / spread for value in values])
+
         def apart(one: np.ndarray, other: np.ndarray) -> float:
             total = 0.0
-            for k, (of_key, a, b) in enumerate(zip(categories, one, other, strict=True)):
-                if kind.get(of_key.key, "ordered" if of_key.is_ordered else "names") == "names":
-                    total += float(a != b)
-                    continue
-                values = np.arange(of_key.n_levels) if scale == "rank" else np.array(of_key.levels)
-                spread = float(values.max() - values.min()) if of_key.n_levels > 1 else 1.0
-                if scale == "deviation":
-                    spread = float(np.std(values[records[:, k]])) or 1.0
-                total += weight * abs(float(values[a]) - float(values[b])) / spread
+            for a, b, of_key in zip(np.asarray(one).tolist(), np.asarray(other).tolist(), numbers, strict=True):
+                total += float(a != b) if of_key is None else abs(of_key[a] - of_key[b])
             return total
 
         return apart

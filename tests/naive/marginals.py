@@ -14,10 +14,10 @@ from rarecell._kernels.margins import n_log_n
 def marginal_counts(table: rc.ContingencyTable, mask: int) -> Counter[tuple[int, ...]]:
     """Count of every occupied cell of the marginal on the vertices of ``mask``."""
     members = [v for v in range(table.n_vertices) if mask >> v & 1]
-    columns = [table.vertex_codes(v) for v in members]
+    columns = [table.vertex_codes(v).tolist() for v in members]
     found: Counter[tuple[int, ...]] = Counter()
-    for cell, count in enumerate(table.counts.tolist()):
-        found[tuple(int(column[cell]) for column in columns)] += count
+    for cell, count in zip(zip(*columns, strict=True) if columns else [()] * table.n_cells, table.counts.tolist(), strict=True):
+        found[cell] += count
     return found
 
 

@@ -24,6 +24,7 @@ def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
         context = chromium.new_context(viewport=size, color_scheme=scheme, java_script_enabled=script, accept_downloads=True)
         contexts.append(context)
         page = context.new_page()
+        page.scheme = scheme
         page.asked = []
         page.faults = []
         page.on("request", lambda request: page.asked.append(request.url))
@@ -36,11 +37,21 @@ def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
         context.close()
 
 
+APP = """
+from rarecell.app import jobs
+from rarecell.cli.commands import main
+new_worker = jobs._new_worker
+jobs._new_worker = lambda *_: new_worker()
+main()
+"""
+"""The app whose processes do not rehearse while they wait for a run: that is tested elsewhere, and costs more than most of these pages."""
+
+
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
     """Address of the app on the folder of the test."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rarecell.cli.commands import main; main()", "app", "--folder", str(folder), "--no-browser"],
+        [sys.executable, "-c", APP, "app", "--folder", str(folder), "--no-browser"],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -54,13 +65,13 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture
 def screenshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str], Path]:
-    """Save what a page looks like; the files stay in pytest's temporary folder for whoever wants to look."""
+    """Save what a window shows of a page; the files stay in pytest's temporary folder for whoever wants to look."""
     folder = tmp_path_factory.getbasetemp() / "screenshots"
     folder.mkdir(exist_ok=True)
 
     def save(page: Any, name: str) -> Path:
         path = folder / f"{name}.png"
-        page.screenshot(path=str(path), full_page=True)
+        page.screenshot(path=str(path))
         assert path.stat().st_size > 5000
         return path
 
@@ -72,7 +83,9 @@ def accessibility_faults(page: Any) -> list[str]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     # A field can be filled before the style sheet is there; without it links are small.
     page.wait_for_load_state("load")
-    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    # Only of what fails every element is listed; of what passes, the first.
+    found = axe.Axe().run(page, options={"runOnly": rules, "resultTypes": ["violations"]})
     assert len(found.response["passes"]) > 10, "the check looked at nothing"
     return [
         f"{fault['id']}: {fault['help']} ({'; '.join(node['html'][:160] for node in fault['nodes'][:3])})"

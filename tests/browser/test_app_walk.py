@@ -1,4 +1,4 @@
-"""From the file to the protected file, clicked through at desktop and phone width."""
+"""From the file to the protected file, clicked through on a desk, and looked at on a phone as well."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.conftest import accessibility_faults, overflow
+from tests.browser.conftest import WIDTHS, accessibility_faults, overflow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -46,14 +46,22 @@ def check(page: Any, name: str, screenshot: Callable[..., Path]) -> None:
     screenshot(page, f"app-{name}")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [("desktop", "light"), ("phone", "dark")])
-def test_the_whole_way(
-    folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path], width: str, scheme: str
-) -> None:
-    page = new_page(width, scheme=scheme)
+def check_everywhere(page: Any, name: str, screenshot: Callable[..., Path]) -> None:
+    """The same on a desk by day and on a phone at night, whichever of the two is used to go on."""
+    own = page.viewport_size
+    for width, scheme in (("desktop", "light"), ("phone", "dark")):
+        page.set_viewport_size(dict(zip(("width", "height"), WIDTHS[width], strict=True)))
+        page.emulate_media(color_scheme=scheme)
+        check(page, f"{name}-{width}", screenshot)
+    page.set_viewport_size(own)
+    page.emulate_media(color_scheme=page.scheme)
+
+
+def test_the_whole_way(folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path]) -> None:
+    page = new_page()
     page.goto(address)
     page.wait_for_url("**/data")
-    check(page, f"data-{width}", screenshot)
+    check_everywhere(page, "data", screenshot)
 
     page.get_by_role("link", name="people.csv").click()
     page.wait_for_selector("[data-keys-form]")
@@ -63,15 +71,15 @@ def test_the_whole_way(
     assert page.get_by_label("How income is to be released").is_disabled()
     assert "4 keys with" in page.locator("[data-keys-told]").inner_text()
     assert "1.0 % of the population" in page.locator("[data-keys-told]").inner_text()
-    check(page, f"keys-{width}", screenshot)
+    check_everywhere(page, "keys", screenshot)
 
     page.get_by_role("button", name="Estimate the risk").click()
     page.wait_for_selector("[data-job]")
-    check(page, f"progress-{width}", screenshot)
+    check(page, "progress-desktop", screenshot)
     page.wait_for_url("**/run?name=people-1", timeout=LONGEST_RUN)
     assert page.locator("h1").inner_text() in ("Do not release", "Release after a look", "Release")
     assert "could be recognised" in page.locator(".sentences").inner_text()
-    check(page, f"risk-{width}", screenshot)
+    check_everywhere(page, "risk", screenshot)
     page.get_by_text("The same run in the terminal").click()
     assert 'keys = ["age", "sex", "region", "job"]' in page.locator("#run-toml").inner_text()
 
@@ -91,14 +99,14 @@ def test_the_whole_way(
     assert not records.is_visible()
     page.get_by_label("Records", exact=True).fill("8")
     assert page.get_by_role("radio", name="the riskiest records, this many").is_checked()
-    check(page, f"protect-{width}", screenshot)
+    check_everywhere(page, "protect", screenshot)
 
     page.get_by_role("button", name="Protect").click()
     page.wait_for_url("**/run?name=people-protected-1", timeout=LONGEST_RUN)
     assert not page.locator("#protection").is_visible()
     page.get_by_role("heading", name="What protection changed").click()
     assert page.locator("#protection").is_visible()
-    check(page, f"results-{width}", screenshot)
+    check_everywhere(page, "results", screenshot)
     # What stays in the office is offered behind a line that says so.
     assert not page.get_by_role("link", name="protected.csv").is_visible()
     page.get_by_text("Download the results: internal, do not share").click()
@@ -114,7 +122,7 @@ def test_the_whole_way(
 
     page.get_by_role("link", name="Runs").click()
     page.wait_for_selector("caption")
-    check(page, f"runs-{width}", screenshot)
+    check_everywhere(page, "runs", screenshot)
     assert page.get_by_role("link", name="people-1", exact=True).is_visible()
     assert all(asked.startswith(("http://127.0.0.1:", "data:")) for asked in page.asked)
 

@@ -1,4 +1,4 @@
-"""Recode, plan, release, compare: clicked through at desktop and phone width."""
+"""Recode, plan, release, compare: clicked through at phone width, and looked at on a desk as well."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_app_walk import LONGEST_RUN, check, folder
+from tests.browser.test_app_walk import LONGEST_RUN, check, check_everywhere, folder
 
 __all__ = ["folder"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [("desktop", "light"), ("phone", "dark")])
 def test_recode_plan_release_compare(
-    folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path], width: str, scheme: str
+    folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path]
 ) -> None:
-    page = new_page(width, scheme=scheme)
+    page = new_page("phone", scheme="dark")
     page.goto(address)
     page.wait_for_url("**/data")
     page.get_by_role("link", name="people.csv").click()
@@ -44,7 +43,7 @@ def test_recode_plan_release_compare(
     assert page.locator("figure svg").is_visible()
     page.locator("#threshold").fill("0,5")
     assert page.locator("[data-threshold]").inner_text() == "0.5"
-    check(page, f"recode-{width}", screenshot)
+    check_everywhere(page, "recode", screenshot)
     page.get_by_label("Folder for the results").fill("bands")
     page.get_by_role("button", name="Estimate the risk").click()
     page.wait_for_url("**/run?name=bands", timeout=LONGEST_RUN)
@@ -52,30 +51,32 @@ def test_recode_plan_release_compare(
 
     page.get_by_role("link", name="Plan a release").click()
     page.get_by_label("Correct links to expect, at most").fill("0,8")
-    check(page, f"plan-{width}", screenshot)
+    check_everywhere(page, "plan", screenshot)
     page.get_by_role("button", name="Find ways").click()
     page.wait_for_url("**/plan/*", timeout=LONGEST_RUN)
-    check(page, f"frontier-{width}", screenshot)
+    check_everywhere(page, "frontier", screenshot)
     ways = page.locator("input[name='point']")
     assert ways.count() >= 1
     page.locator("figure a").last.click()
     assert ways.last.is_checked()
     page.get_by_label("Folder for the results").fill("released")
     page.get_by_role("button", name="Release the file this way").click()
+    page.wait_for_selector("[data-job]")
+    check(page, "progress-phone", screenshot)
     page.wait_for_url("**/run?name=released", timeout=LONGEST_RUN)
-    check(page, f"released-{width}", screenshot)
+    check_everywhere(page, "released", screenshot)
     assert (folder / "released" / "protected.csv").exists()
 
     page.get_by_role("link", name="Look at the records").click()
     page.get_by_label("Show", exact=True).select_option("swapped")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**state=swapped**")
-    check(page, f"records-{width}", screenshot)
+    check_everywhere(page, "records", screenshot)
 
     page.get_by_role("link", name="Runs").first.click()
     page.get_by_label("Compare bands").check()
     page.get_by_label("Compare released").check()
     page.get_by_role("button", name="Compare the ticked runs").click()
     page.wait_for_url("**/compare?*")
-    check(page, f"compare-{width}", screenshot)
+    check_everywhere(page, "compare", screenshot)
     assert page.get_by_text("after protection").first.is_visible()

@@ -283,10 +283,13 @@ def test_no_count_can_be_proved_to_be_one_or_two(by_risk: list[int], sizes: list
     if summary["records"] < SMALLEST_COUNT:
         return
     rows = rows_of(external(typed(summary)), len(by_risk))
-    truth = [*by_risk, *sizes]
-    for unknown, n in enumerate(truth):
-        low, high = provable(rows, len(by_risk) + 11, 10**5, unknown)
-        assert low <= n <= high
+    truth = [*by_risk, *sizes, beyond if sizes[-1] else 0]
+    for weights, low, high in rows:
+        assert low <= sum(weight * truth[column] for column, weight in weights.items()) <= high
+    # What is true is possible, so that a count of 0 cannot be proved to be more, and one of three or more not to be less.
+    for unknown in (place for place, n in enumerate(truth[:-1]) if n in (1, 2)):
+        low, high = provable(rows, len(truth), 10**5, unknown)
+        assert low <= truth[unknown] <= high
         assert low == 0 or high > 2, (unknown, low, high, truth)
 
 

@@ -47,8 +47,12 @@ def assessed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("demo") / "demo"
-    done = command("demo", "--out", out)
+    load, loads = datasets.census_population, []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(datasets, "census_population", lambda: loads.append(1) or load())
+        done = command("demo", "--out", out)
     assert done.exit_code == 0, done.output
+    assert len(loads) == 1, "the population is loaded once"
     return out, done.output
 
 
@@ -161,13 +165,6 @@ def test_the_demo_holds_families_against_the_truth(demo: tuple[Path, str]) -> No
     low, high = families["interval"]
     assert low <= families["population_uniques"] <= high
     assert f"{families['population_uniques']:,} are the only ones of their kind" in " ".join(printed.split())
-
-
-def test_the_population_of_the_demo_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    load, loads = datasets.census_population, []
-    monkeypatch.setattr(datasets, "census_population", lambda: loads.append(1) or load())
-    rc.demo()
-    assert len(loads) == 1
 
 
 def test_the_protected_file_differs_in_swapped_values_only(demo: tuple[Path, str]) -> None:

@@ -104,6 +104,15 @@ def test_a_whole_run_loads_no_library_that_it_does_not_need(tmp_path: Path, suff
     assert (tmp_path / "run" / f"protected.{suffix}").exists()
 
 
+def test_the_app_starts_without_libraries_that_it_does_not_need() -> None:
+    script = (
+        "import sys, rarecell.app.pages\n"
+        "print('loaded:', sorted({'duckdb', 'narwhals', 'pandas', 'pyarrow.dataset', 'scipy.special'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "loaded: []"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["assess", "--help"], ["protect", "--help"], ["graphs", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     script = (

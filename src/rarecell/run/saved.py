@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -449,6 +448,9 @@ class RecordList:
     """
 
     def __init__(self, place: Path, config: RunConfig) -> None:
+        # Arrow loads pandas with this, for which a start of the app need not wait.
+        import pyarrow.dataset as ds
+
         self.place = place
         self.config = config
         self._refuse_another_input()

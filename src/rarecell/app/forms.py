@@ -54,7 +54,9 @@ _BEYOND_THE_FORM = tuple(option.name for option in options_of(RunConfig) if opti
 class FieldProblem(BadInput):
     """What is wrong with one field of a form, beside which the page shows it."""
 
-    field = ""
+    def __init__(self, message: str = "", *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 @contextmanager
@@ -65,9 +67,7 @@ def about(field: str) -> Iterator[None]:
     except FieldProblem:
         raise
     except RarecellError as problem:
-        found = FieldProblem(str(problem))
-        found.field = field
-        raise found from None
+        raise FieldProblem(str(problem), field=field) from None
 
 
 def first(fields: Fields, name: str) -> str:

@@ -353,9 +353,7 @@ def refuse_place(place: str, *, overwrite: bool, endings: Sequence[str] = (), re
 
     path = Path(place)
     if endings and path.suffix.lower() not in endings:
-        raise BadInput(
-            f"{place} was named for a document that is not of its kind. Name a file that ends in {' or '.join(endings)}."
-        )
+        raise BadInput(f"{place} does not end as such a document does. Name a file that ends in {' or '.join(endings)}.")
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not path.is_file():

@@ -102,8 +102,8 @@ def conjugate_gradients(act: Linear, target: Floats, scale: Linear, *, tolerance
     Examples
     --------
     >>> matrix = np.array([[4.0, 1.0], [1.0, 3.0]])
-    >>> found = conjugate_gradients(lambda x: matrix @ x, np.array([1.0, 2.0]), lambda x: x / np.diag(matrix), tolerance=1e-9, most_steps=9)
-    >>> (11 * found).round(6)
+    >>> solution = conjugate_gradients(lambda x: matrix @ x, np.array([1.0, 2.0]), lambda x: x / np.diag(matrix), tolerance=1e-9, most_steps=9)
+    >>> (11 * solution).round(6)
     array([1., 7.])
     """
     solution = np.zeros_like(target)

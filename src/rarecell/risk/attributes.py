@@ -322,8 +322,8 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
     >>> import numpy as np, rarecell as rc
     >>> codes = np.array([[0, 0], [0, 0], [1, 0], [1, 1]], dtype=np.int32)
     >>> table = rc.ContingencyTable.from_codes(codes, [rc.Categories("town", ("a", "b")), rc.Categories("ill", ("no", "yes"))])
-    >>> found = attribute_risk(Groups.of(table, "ill"))
-    >>> found.l_diversity, found.right_from_groups, found.right_from_file, found.t_closeness
+    >>> risk = attribute_risk(Groups.of(table, "ill"))
+    >>> risk.l_diversity, risk.right_from_groups, risk.right_from_file, risk.t_closeness
     (1, 3, 3, 0.25)
     """
     seen = groups.banded

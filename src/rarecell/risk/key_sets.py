@@ -199,7 +199,7 @@ def scan_subsets(
     >>> codes = np.array([[0, 0, 0], [0, 1, 1], [0, 1, 2], [1, 0, 3]], dtype=np.int32)
     >>> keys = [rc.Categories("a", (0, 1)), rc.Categories("b", (0, 1)), rc.Categories("c", (0, 1, 2, 3))]
     >>> table = rc.ContingencyTable.from_codes(codes, keys)
-    >>> [(one.keys, one.sample_uniques) for one in scan_subsets(table, size=1, population=100).sets]
+    >>> [(key_set.keys, key_set.sample_uniques) for key_set in scan_subsets(table, size=1, population=100).sets]
     [(('c',), 4), (('a',), 1), (('b',), 0)]
     """
     if not 1 <= size <= table.n_keys:

@@ -199,8 +199,8 @@ def register_counts(
     >>> import pyarrow as pa, rarecell as rc
     >>> data = rc.Microdata(pa.table({"age": [30, 40, 41], "sex": ["f", "m", "m"]}), keys=["age", "sex"])
     >>> register = pa.table({"age": [30, 40, 40, 41, 50], "sex": ["f", "m", "m", "m", "m"]})
-    >>> found = register_counts(data, register)
-    >>> found.in_register.tolist(), found.population_uniques, found.correct_matches
+    >>> counts = register_counts(data, register)
+    >>> counts.in_register.tolist(), counts.population_uniques, counts.correct_matches
     ([1, 2, 1], 2, 2.5)
     """
     counted_for = data.table() if table is None else table

@@ -150,10 +150,10 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     >>> import numpy as np, rarecell as rc
     >>> yes_no = [rc.Categories(name, ("no", "yes")) for name in ("smokes", "coughs", "drives")]
     >>> table = rc.ContingencyTable.from_codes(np.array([[0, 0, 0], [0, 0, 0], [0, 1, 1], [1, 0, 1]], dtype=np.int32), yes_no)
-    >>> found = unsafe_combinations(table)
-    >>> found.of_cell(1)
+    >>> combinations = unsafe_combinations(table)
+    >>> combinations.of_cell(1)
     (('coughs',), ('smokes', 'drives'))
-    >>> found.suda_score
+    >>> combinations.suda_score
     array([0., 3., 3.])
     """
     n_keys = table.n_keys

@@ -88,8 +88,8 @@ def select_model(
     >>> table = rc.ContingencyTable.from_counts(
     ...     [[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 0, 1]], [30, 30, 25, 28, 3], keys
     ... )
-    >>> found = select_model(table)
-    >>> found.best.cliques, found.certified_optimal
+    >>> search = select_model(table)
+    >>> search.best.cliques, search.certified_optimal
     ((('a', 'b'), ('c',)), True)
 
     References

@@ -395,8 +395,8 @@ class _Swapping:
                 raise RuntimeError("Internal error: two households were taken for alike that are not. Nothing was written.")
             n_swapped += 2 * len(first)
             n_pairs = len(records)
-            told = np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)
-            parts.append((records, partners, to_record, to_partner, *told))
+            of_each = np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)
+            parts.append((records, partners, to_record, to_partner, *of_each))
         joined = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, dtype=np.int64)] * 7
         order = np.argsort(self.turn[self.unit_of[joined[0]]], kind="stable")
         records, partners, to_record, to_partner, level_of, profile_of, risky = (column[order] for column in joined)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import unsafe as kernels
+from rarecell._kernels.counting import short_type
 from rarecell.errors import BadInput
 from rarecell.table.contingency import Coarsening, ContingencyTable
 
@@ -37,12 +38,8 @@ class Columns:
     def codes(self, vertex: int) -> Array:
         """Codes of one vertex."""
         if vertex not in self._codes:
-            self._codes[vertex] = np.ascontiguousarray(self.table.vertex_codes(vertex), dtype=_code_type(self.levels[vertex]))
+            self._codes[vertex] = np.ascontiguousarray(self.table.vertex_codes(vertex), dtype=short_type(self.levels[vertex]))
         return self._codes[vertex]
-
-
-def _code_type(n_levels: int) -> type[np.integer[Any]]:
-    return np.uint8 if n_levels <= 1 << 8 else np.uint16 if n_levels <= 1 << 16 else np.int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +131,7 @@ class UniquesOfChanged:
         place = self._order.index(column)
         left = self._before[min(place, len(self._before) - 1)]
         if coarsening is not None and len(left.rows):
-            of_level = coarsening.group_of_level.astype(_code_type(coarsening.n_levels))
+            of_level = coarsening.group_of_level.astype(short_type(coarsening.n_levels))
             left = left.split_by_codes(of_level[self._columns.codes(column)], coarsening.n_levels)
         for other in self._order[place + 1 :]:
             if not len(left.rows):

@@ -134,7 +134,7 @@ def attack(
         Column of the original, and of the register, that says who lives with whom; intruders who know families are then
         tried as well. Several columns that identify a household together are separated by commas.
     also_known : sequence of str, optional
-        Columns beside the keys that an intruder may hold as well. Without them each column that both files have is tried.
+        Columns beside the keys that an intruder may hold as well. Columns that both files have are tried one by one in any case.
     id : str, optional
         Column that identifies a record in both files. Records may then be in any order, and some may not have been released.
     encoding, sheet, decimal : str, optional

@@ -210,6 +210,16 @@ def test_the_command_makes_the_folder(tmp_path: Path) -> None:
     assert os.path.exists(run / "handover" / "data.csv")
 
 
+def test_names_and_levels_that_xml_cannot_hold_leave_the_codebook_readable(tmp_path: Path) -> None:
+    odd = ["a\x01b", "\ufffe", "\x1b[31mred", "]]>", "<b>", "\x85"]
+    table = people(**{"a\x01": [odd[k % 6] for k in range(240)], "\uffff": [k % 3 for k in range(240)]})
+    run = protected(tmp_path, table, "parquet", keys=["age", "sex", "a\x01"])
+    made = handover(run, reason="test")
+    read = Codebook.read(made / "codebook.xml")
+    assert [name for name in read.columns if name.startswith(("a", "\\"))] == ["age", "a\\x01", "\\uffff"]
+    assert "a\\x01b" in (made / "codebook.xml").read_text(encoding="utf-8")
+
+
 def test_what_a_spreadsheet_would_run_is_quoted_in_documents_and_told_of_the_data(tmp_path: Path) -> None:
     """The data are as they came, because a program reads them; people open the codebook, the recodings and the tables."""
     n = 240

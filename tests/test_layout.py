@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rarecell.cli.layout import table_lines
+from rarecell.cli.layout import echo, table_lines
 
 WORDS = st.lists(st.text("abcdefgh-", min_size=1, max_size=9), max_size=12).map(" ".join)
 NUMBERS = st.integers(0, 10**6).map(lambda n: f"{n:,}")
@@ -62,3 +63,11 @@ def test_headings_wrap_before_the_text_below_them() -> None:
         "                without it  if coarsened",
         "  age                  4.3  30 groups: 78.0, 10 groups: 30.0",
     ]
+
+
+@pytest.mark.parametrize("name", ["\x1b[2K\x1b[1Aage", "a\rVerdict", "a\x08b", "a\x85b", "a\u2028b", "\u202eega", "\x00"])
+def test_names_of_a_file_hide_no_line_of_a_terminal(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    echo(f"before {name}\n\x1b[1mafter\x1b[0m", err=True)
+    printed = capsys.readouterr().err
+    assert printed.splitlines()[0] == f"before {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in name)}"
+    assert printed.splitlines()[1:] in (["after"], ["\x1b[1mafter\x1b[0m"])

@@ -20,6 +20,7 @@ import click
 
 from rarecell import __version__
 from rarecell.choices import CHECK_FORMATS
+from rarecell.cli.layout import echo
 from rarecell.cli.options import (
     DETAILS,
     FAIL_ABOVE,
@@ -133,7 +134,7 @@ def attack(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(done.summary.to_dict(), indent=2))
+        echo(json.dumps(done.summary.to_dict(), indent=2))
     else:
         terminal.show_attack(done.summary)
         terminal.show_likeliest(done.likeliest(options["n_listed"]))
@@ -155,7 +156,7 @@ def _attack_unpaired(options: dict[str, Any]) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(measures.to_dict(), indent=2))
+        echo(json.dumps(measures.to_dict(), indent=2))
         return
     terminal.say(str(measures), bold=True)
     for table in unpaired_tables(measures):
@@ -278,7 +279,7 @@ class _Group(click.Group):
             folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
             # Nobody's results depend on whether this can be printed.
             with contextlib.suppress(OSError):
-                click.echo(f"rarecell: removed {folders} with copies of records, left behind by a run that was killed.", err=True)
+                echo(f"rarecell: removed {folders} with copies of records, left behind by a run that was killed.", err=True)
         with _problems_told():
             refuse_small_address_space()
             with when_asked_to_end(interrupt):
@@ -291,9 +292,9 @@ def _problems_told() -> Iterator[None]:
     try:
         yield
     except RarecellError as problem:
-        click.echo(f"rarecell: {problem}", err=True)
+        echo(f"rarecell: {problem}", err=True)
     except KeyboardInterrupt:
-        click.echo("rarecell: interrupted. Nothing was written, and the input is untouched.", err=True)
+        echo("rarecell: interrupted. Nothing was written, and the input is untouched.", err=True)
     except BrokenPipeError:
         # The reader of our output has gone, as with `head`; Python must not complain when it closes stdout.
         sys.stdout = None
@@ -301,7 +302,7 @@ def _problems_told() -> Iterator[None]:
     except (MemoryError, ImportError, RuntimeError) as problem:
         if not is_shortage(problem):
             raise
-        click.echo(
+        echo(
             "rarecell: the system gave no more memory or threads. Nothing was written, and the input is untouched. Close other "
             "programs, raise the limits of this session (ulimit -v, ulimit -u, the limits of a container), or use fewer keys.",
             err=True,
@@ -312,11 +313,11 @@ def _problems_told() -> Iterator[None]:
             raise
         if isinstance(problem, FileNotFoundError):
             # No name is lacking, and no file: it is the folder in which the command was started.
-            click.echo("rarecell: The folder that you are in is no longer there. Change to another one, and run again.", err=True)
+            echo("rarecell: The folder that you are in is no longer there. Change to another one, and run again.", err=True)
         else:
             sys.stdout = None
             with contextlib.suppress(OSError):
-                click.echo(f"rarecell: what was found could not be printed: {problem.strerror or problem}.", err=True)
+                echo(f"rarecell: what was found could not be printed: {problem.strerror or problem}.", err=True)
     else:
         return
     raise click.exceptions.Exit(1)
@@ -376,18 +377,16 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
 
     summary = result.summary
     if options["as_json"]:
-        click.echo(json.dumps(summary.to_dict(), indent=2))
+        echo(json.dumps(summary.to_dict(), indent=2))
     else:
         terminal.show_run(summary, has_details=options["details"], place=options["out"])
         if options["out"]:
-            click.echo(f"\nResults are in {options['out']}. Start with {Path(options['out']) / 'report.html'}.", err=True)
+            echo(f"\nResults are in {options['out']}. Start with {Path(options['out']) / 'report.html'}.", err=True)
         elif summary.swap is not None:
-            click.echo(
-                "\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True
-            )
+            echo("\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True)
     broken = [rule for rule in limits_of(options).outcomes(summary) if not rule.passed]
     for rule in broken:
-        click.echo(f"rarecell: {rule.sentence}", err=True)
+        echo(f"rarecell: {rule.sentence}", err=True)
     judgement = None if summary.release is None else summary.release.profile
     if broken or (judgement is not None and judgement.sets_exit_code):
         sys.exit(_EXIT_RISKY)
@@ -399,7 +398,7 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
     if options["dry_run"]:
         from rarecell.run.assess import forecast
 
-        click.echo(forecast(config))
+        echo(forecast(config))
         return
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         result = act(config, out=options["out"], overwrite=options["overwrite"], progress=progress)
@@ -442,10 +441,10 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     book = Codebook.read(codebook) if codebook else None
     profile = profile_file(Path(file), Reading(encoding=encoding, decimal=decimal, sheet=sheet), book)
     if as_json:
-        click.echo(json.dumps({**profile.to_dict(), "preview": []}, indent=2))
+        echo(json.dumps({**profile.to_dict(), "preview": []}, indent=2))
         return
     terminal.show_table(columns_table(profile, with_others=False))
-    click.echo()
+    echo()
     if any(column.why == WHY_OTHER for column in profile.columns):
         terminal.say("Columns without a reason have no role yet. Make one a key if an outsider could know it about a person.")
     for note in profile.notes:
@@ -470,11 +469,11 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
         options += [f"--missing-codes {PROPOSED}"] if profile.proposed_missing else []
         options += [] if book is None else coding_words(book.coding(tuple(roles["key"])))
         terminal.say("These are suggestions; you know the data better. To assess the file with them:")
-        click.echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
+        echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
     elif others := [name for name in profile.sheets if name != profile.sheet]:
         terminal.say("No column of this sheet looks like something an outsider could know. To look at another sheet:")
         for name in others:
-            click.echo(f"  rarecell describe {shlex.quote(file)} --sheet {shlex.quote(name)}")
+            echo(f"  rarecell describe {shlex.quote(file)} --sheet {shlex.quote(name)}")
     else:
         terminal.say("No column looks like something an outsider could know. Name the keys yourself: rarecell assess --help.")
 
@@ -543,7 +542,7 @@ def check(**options: Any) -> None:
     if options["output"]:
         write_check(Path(options["output"]), checked, form)
     else:
-        click.echo(FORMATS[form](checked))
+        echo(FORMATS[form](checked))
     if checked.broken:
         sys.exit(_EXIT_RISKY)
 
@@ -624,7 +623,7 @@ def plan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(plan.as_json(frontier, config), indent=2))
+        echo(json.dumps(plan.as_json(frontier, config), indent=2))
     else:
         terminal.show_frontier(frontier, config)
 
@@ -710,7 +709,7 @@ def synthesise(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(done.summary.to_dict(), indent=2))
+        echo(json.dumps(done.summary.to_dict(), indent=2))
         return
     terminal.say(str(done), bold=True)
     households = () if done.summary.households is None else done.summary.households.sentences()
@@ -744,7 +743,7 @@ def demo(**options: Any) -> None:
     if not options["as_json"] and result.summary.truth is not None:
         families = result.summary.truth.families
         for sentence in (result.summary.truth.sentence, *([] if families is None else [families.sentence])):
-            click.echo()
+            echo()
             terminal.say(sentence)
 
 
@@ -764,7 +763,7 @@ def graphs(m: int, as_list: bool) -> None:
 
     if as_list:
         for listed in chordal_graphs(m):
-            click.echo(to_graph6(listed.graph))
+            echo(to_graph6(listed.graph))
         return
     from rarecell.cli import terminal
 
@@ -817,7 +816,7 @@ def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
     show_comparison(names, summaries)
     if page is not None:
         written = write_comparison(Path(page), names, summaries)
-        click.echo(f"\nThe comparison is in {written}.", err=True)
+        echo(f"\nThe comparison is in {written}.", err=True)
 
 
 @main.command()
@@ -840,9 +839,9 @@ def report(run: str, form: str, output: str | None, overwrite: bool, internal: b
         refuse_place(output, overwrite=overwrite, endings=(".html", ".md"))
     filled = filled_form(Form.named(form), load(run).summary, edition="internal" if internal else "external")
     if output is None:
-        click.echo(filled.to_markdown())
+        echo(filled.to_markdown())
     else:
-        click.echo(f"The form is in {filled.write(Path(output))}.", err=True)
+        echo(f"The form is in {filled.write(Path(output))}.", err=True)
 
 
 @main.command(cls=GroupedCommand)
@@ -908,7 +907,7 @@ def scan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(key_sets.to_dict(), indent=2))
+        echo(json.dumps(key_sets.to_dict(), indent=2))
         return
     terminal.rows(
         "Sets of keys that make most records unique",
@@ -923,7 +922,7 @@ def scan(**options: Any) -> None:
         ],
         right=(1, 2),
     )
-    click.echo()
+    echo()
     terminal.say(str(key_sets))
     for what in dict.fromkeys(left_out.values()):
         columns = [f"'{column}'" for column, kind in left_out.items() if kind == what]
@@ -935,7 +934,7 @@ def scan(**options: Any) -> None:
         else:
             terminal.say(f"Left out, because hardly anybody knows {_PLURALS.get(what, what + 's')}: {listed}.")
     command = key_sets.assess_command(words_of(config, "assess", but=("keys",)))
-    click.echo(f"Assess the riskiest set with:\n  {command}")
+    echo(f"Assess the riskiest set with:\n  {command}")
 
 
 def first_answer(best: KeySet) -> str:
@@ -1015,14 +1014,14 @@ def handover(run: str, drop: str, accept: str, **options: Any) -> None:
     from rarecell.run.handover import warnings_of
 
     folder = handed_over(run, drop=names_in(drop, "--drop"), accept=names_in(accept, "--accept"), **options)
-    click.echo(
+    echo(
         f"The folder {folder} may leave the office. Everything else in {run} must not: release-key.parquet, for one, says which row is which "
         "record."
     )
     if not options["signed_by"]:
-        click.echo('Nobody has signed. Whoever is responsible for the release is recorded with --signed-by "NAME" --overwrite.')
+        echo('Nobody has signed. Whoever is responsible for the release is recorded with --signed-by "NAME" --overwrite.')
     for warning in warnings_of(run):
-        click.echo(warning)
+        echo(warning)
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""How does a table fit into the width of a terminal?
+"""How does a table fit into the width of a terminal, and what is printed at all?
 
 Columns of plain text, the same at a terminal and in a pipe. If a table is too wide, its headings wrap first, then its text
 columns, widest first. Numbers never wrap, and no word is broken, because it may be a name or an option to be copied.
@@ -6,15 +6,27 @@ columns, widest first. Numbers never wrap, and no word is broken, because it may
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
+import click
+
 DEFAULT_WIDTH = 80
 """Width of the output if there is no terminal to ask and COLUMNS is not set."""
 
 _MARGIN, _GAP = 2, 2
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]|\x1b(?!\\[[01]m)")
+"""Characters that move, hide or turn round text, but for the beginning and the end of our own bold type."""
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a text with the control characters of names and values escaped: they could hide a line of a terminal, or fake one."""
+    click.echo(_CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text), err=err)
 
 
 def terminal_width() -> int:

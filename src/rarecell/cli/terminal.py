@@ -16,7 +16,7 @@ from itertools import zip_longest
 import click
 
 from rarecell.cli.bar import ProgressLine, is_watched
-from rarecell.cli.layout import table_lines, terminal_width
+from rarecell.cli.layout import echo, table_lines, terminal_width
 from rarecell.machine.memory import gigabytes, peak_memory
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
@@ -63,9 +63,9 @@ def show_timings(timings: Table, peak: int | None) -> None:
     """Print on stderr how long each stage took, how many cores worked at it, and how much memory the run held."""
     headings = [column.heading for column in timings.columns]
     for line in table_lines(headings, timings.written(), right=(1, 2, 3), width=terminal_width()):
-        click.echo(line, err=True)
+        echo(line, err=True)
     if peak is not None:
-        click.echo(f"The run held {gigabytes(peak)} of memory at its peak.", err=True)
+        echo(f"The run held {gigabytes(peak)} of memory at its peak.", err=True)
 
 
 @contextmanager
@@ -88,15 +88,15 @@ def say(text: str, *, bold: bool = False) -> None:
     """Print a sentence: wrapped at a terminal, on one line in a file or a pipe."""
     if sys.stdout.isatty():
         text = textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
-    click.echo(click.style(text, bold=True) if bold else text)
+    echo(click.style(text, bold=True) if bold else text)
 
 
 def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
     """Print a table within the width of the terminal."""
-    click.echo()
+    echo()
     say(title, bold=True)
     for line in table_lines(headers, lines, right=right, width=terminal_width()):
-        click.echo(line)
+        echo(line)
 
 
 def show_table(table: Table) -> None:
@@ -135,7 +135,7 @@ def show_run(summary: RunSummary, *, has_details: bool = False, place: str | Non
 
 def _show_list(title: str, sentences: Sequence[str]) -> None:
     if sentences:
-        click.echo()
+        echo()
         say(title, bold=True)
     for sentence in sentences:
         _say_item(sentence)
@@ -144,23 +144,23 @@ def _show_list(title: str, sentences: Sequence[str]) -> None:
 def _say_item(text: str) -> None:
     if sys.stdout.isatty():
         text = textwrap.fill(text, terminal_width() - 4, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    click.echo(f"  – {text}")
+    echo(f"  – {text}")
 
 
 def _show_steps(summary: RunSummary, place: str | None) -> None:
-    click.echo()
+    echo()
     say("What to do next", bold=True)
     for step in steps(summary, place=place):
         _say_item(f"{step.text.rstrip('.')}{':' if step.command else '.'}")
         if step.command:
             # On its own line, however long: it is there to be copied.
-            click.echo(f"      {step.command}")
+            echo(f"      {step.command}")
 
 
 def _show_details(summary: RunSummary) -> None:
     for table in all_tables(summary).values():
         show_table(table)
-    click.echo()
+    echo()
     risk, cells = summary.risk, summary.cells
     for sentence in (
         f"Model: {summary.model.describe}.",
@@ -179,7 +179,7 @@ def _show_details(summary: RunSummary) -> None:
 
 def _show_formal(formal: FormalSummary) -> None:
     """Print the sentence of a formal release with its invariants, and the cautions: ε is never quoted without them."""
-    click.echo()
+    echo()
     say(formal.sentence)
     say(formal.expectation)
     for caution in (formal.possibility, *formal.cautions):
@@ -235,7 +235,7 @@ def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
     has_means = any(point.means_moved is not None for point in frontier.points)
     caption = f"Ways to release the file with {frontier.target}, {which}"
     show_table(frontier_table(frontier.points, caption))
-    click.echo()
+    echo()
     say(
         f"{_how_many(frontier)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys."
         + (" 'Relations kept' is the share of what the keys tell about other columns." if has_associations else "")
@@ -243,22 +243,22 @@ def show_frontier(frontier: ReleaseFrontier, config: RunConfig) -> None:
         + (" 'Cramér's V moved' is its largest change for a key and another column." if has_associations else "")
     )
     for name, point in frontier.cheapest.items():
-        click.echo()
+        echo()
         say(f"{name[:1].upper()}{name[1:]}: {point}")
         _show_groups(point)
-        click.echo(f"  {command_for(point, frontier.target, config)}")
+        echo(f"  {command_for(point, frontier.target, config)}")
     other_points = [
         (place, point) for place, point in enumerate(frontier.points, start=1) if point not in frontier.cheapest.values()
     ]
     if frontier.cheapest and other_points:
-        click.echo("\nFor another line of the table, take these options in the same command:")
+        echo("\nFor another line of the table, take these options in the same command:")
         for place, point in other_points:
-            click.echo(f"  {place}  {point.options or 'no --recode'}")
+            echo(f"  {place}  {point.options or 'no --recode'}")
     for way in frontier.refused:
-        click.echo()
+        echo()
         say(str(way))
     if not frontier.cheapest:
-        click.echo()
+        echo()
         say(str(frontier))
         first = "Plan again with an option that a refusal offers, allow" if frontier.refused else "Allow"
         say(f"{first} a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect.")
@@ -283,7 +283,7 @@ def _show_groups(point: ReleasePoint) -> None:
     for key, groups in point.groups.items():
         before, after = point.levels[key]
         sentence = f"{key} in {counted(after, 'level')} instead of {number(before)}: {first_of(groups)}"
-        click.echo(textwrap.fill(sentence, terminal_width(), initial_indent="  ", subsequent_indent="    "))
+        echo(textwrap.fill(sentence, terminal_width(), initial_indent="  ", subsequent_indent="    "))
 
 
 # How are several runs laid side by side in a terminal?

@@ -218,6 +218,20 @@ def harmless(value: Any) -> Any:
     return f"'{value}" if is_formula(value) else value
 
 
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def fit_for_xml(document: str) -> str:
+    """An XML document with the characters escaped that XML cannot hold: they come from names and values of files.
+
+    Examples
+    --------
+    >>> fit_for_xml("<name>a\\x01b</name>")
+    '<name>a\\\\x01b</name>'
+    """
+    return _NOT_IN_XML.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), document)
+
+
 # What does a file call its columns? Statistics packages give a variable a name of eight letters and say in a label what it is.
 
 _OPTION = r"""--[\w-]+(?:[ =](?:"[^"]*"|\S+))?"""

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from rarecell.outcome.release import HandedColumn, Handover
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.words import counted, harmless, listed, number
+from rarecell.outcome.words import counted, fit_for_xml, harmless, listed, number
 
 NAMESPACE = "ddi:codebook:2_5"
 
@@ -65,14 +65,13 @@ def codebook_xml(handover: Handover, title: str) -> str:
                 _element(category, "labl", label)
         _element(variable, "varFormat", type="numeric" if column.kind == "number" else "character")
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return fit_for_xml('<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n")
 
 
 def _element(parent: ElementTree.Element | None, tag: str, text: str | None = None, **attributes: str) -> ElementTree.Element:
     full = f"{{{NAMESPACE}}}{tag}"
     element = ElementTree.Element(full, attributes) if parent is None else ElementTree.SubElement(parent, full, attributes)
-    # Characters that XML cannot hold come from the data.
-    element.text = None if text is None else "".join(c for c in text if c in "\t\n" or ord(c) >= 32)
+    element.text = text
     return element
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 from rarecell import __version__
 from rarecell.engine.output import atomic_path
 from rarecell.outcome.check import Check, RuleOutcome
+from rarecell.outcome.words import fit_for_xml
 
 DOCUMENTATION = "https://rarecell.readthedocs.io/"
 
@@ -63,7 +64,7 @@ def as_junit(check: Check) -> str:
         else:
             ElementTree.SubElement(case, "system-out").text = f"{_word(rule).strip()}: {rule.sentence}{_remedy(rule)}"
     ElementTree.indent(suites)
-    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+    return fit_for_xml(ElementTree.tostring(suites, encoding="unicode", xml_declaration=True))
 
 
 def as_sarif(check: Check) -> str:

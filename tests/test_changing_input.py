@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,3 +125,36 @@ def test_a_change_between_reading_and_writing_is_refused(
 
     with pytest.raises(BadInput, match="changed while"):
         write_and_check()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("name", ["survey.xlsx", "survey.csv", "survey.parquet"])
+def test_a_file_that_becomes_a_pipe_is_refused(name: str, tmp_path: Path) -> None:
+    """Reading a pipe would wait for ever."""
+    path = tmp_path / name
+    if name == "survey.xlsx":
+        pytest.importorskip("openpyxl")
+        table(ROWS).to_pandas().to_excel(path, index=False)
+    else:
+        FORMATS[name](path, ROWS)
+    source = open_source(path)
+    source.watch()
+    assert source.unchanged_hash() is not None
+    source.encode(["age", "sex"])
+    path.unlink()
+    os.mkfifo(path)
+
+    def wait_for_nobody(*_: object) -> None:
+        raise AssertionError("it waits for the pipe")
+
+    before = signal.signal(signal.SIGALRM, wait_for_nobody)
+    signal.alarm(20)
+    try:
+        for look in (lambda: source.notes, source.unchanged_hash):
+            with contextlib.suppress(BadInput):
+                look()
+        with pytest.raises(BadInput, match="changed while"):
+            source.unchanged_hash()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

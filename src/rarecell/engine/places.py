@@ -344,7 +344,7 @@ class Watch:
             if self._first.result() == (current := self._hash if state == self._state else files_hash(self.paths)):
                 self._state, self._hash = state, current
                 return current
-        except OSError:
+        except (OSError, BadInput):
             pass
         raise changed(self.name)
 
@@ -367,7 +367,7 @@ def _hash_into(result: Future[str], paths: Sequence[Path]) -> None:
 
 def file_hash(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
-    with path.open("rb") as stream:
+    with regular_file(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

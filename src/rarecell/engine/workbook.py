@@ -65,6 +65,7 @@ class WorkbookSource(CachedSource):
             listed = ", ".join(f"'{name}'" for name in others[:4]) + (" and more" if len(others) > 4 else "")
             said += f" The workbook also has {listed}; choose with --sheet."
         notes = [f"{said} A protected file is written as CSV."]
+        self._stamp.refuse_change()
         if _has_errors(self.path):
             notes.append(f"{self.path.name} holds cells with errors such as #N/A; they count as missing.")
         return tuple(notes)

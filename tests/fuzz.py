@@ -1436,7 +1436,7 @@ def fuzz_folder(rng: random.Random, folder: Path) -> str:
     return outcome
 
 
-ODD_JSON: list[Any] = [
+ODD_VALUES: list[Any] = [
     *(None, True, -1, 0, 1.5, 1e308, float("nan"), float("inf"), 10**400, -(10**18)),
     *("", "x", "a\0b", "\ud800", "<script>", "9" * 400, "x" * 10_000, "\u0663"),
     *([], {}, [[]], {"a": 1}, ["x"] * 3),
@@ -1457,7 +1457,7 @@ def damaged_json(path: Path, rng: random.Random) -> None:
     if rng.random() < 0.1:
         del part[name]
     else:
-        part[name] = rng.choice(ODD_JSON)
+        part[name] = rng.choice(ODD_VALUES)
     path.write_text(json.dumps(stored), encoding="utf-8")
 
 

@@ -40,6 +40,8 @@ def role_of(name: str, label: str = "", **facts: Any) -> tuple[str, str]:
         ("monthly_income", {"n_levels": 700}, "sensitive"),
         ("note", {"n_levels": 900}, "none"),
         ("educ", {"n_levels": 6}, "key"),
+        ("weight", {"n_levels": 1, "numbers": [60.0]}, "weight"),
+        ("weight", {"n_levels": 1, "numbers": [1.0]}, "none"),
         ("illness", {"n_levels": 5}, "sensitive"),
         ("uuid", {"n_levels": 1000}, "id"),
         # German, French and Spanish names.
@@ -160,3 +162,19 @@ def test_labels_of_a_statistics_file_are_shown(tmp_path: Path) -> None:
     columns = {column.name: column for column in profile_file(path).columns}
     assert (columns["q1"].role, columns["q1"].label) == ("key", "Sex of the respondent")
     assert columns["q2"].role == "id"
+
+
+def test_the_command_for_a_file_with_dates_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(
+        f"{1950 + row // 28 % 40}-{1 + row % 12:02}-{1 + row % 28:02},{'fm'[row % 2]},{row % 7}\n" for row in range(900)
+    )
+    (tmp_path / "born in.csv").write_text("birth date,sex,region\n" + rows, encoding="utf-8")
+    printed = CliRunner().invoke(main, ["describe", "born in.csv"]).output
+    assert "look like codes" not in printed
+    assert "in place of N" in " ".join(printed.split())
+    command = next(line.strip() for line in printed.splitlines() if line.strip().startswith("rarecell assess"))
+    words = shlex.split(command.replace("--population N", "--population 30000"))
+    done = CliRunner().invoke(main, [*words[1:], "--model", "independence", "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert "birth date was recoded (date to year)" in done.output

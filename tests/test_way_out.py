@@ -15,11 +15,13 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
-from rarecell.outcome.decision import decision_of
-from rarecell.outcome.profile import DO_NOT_RELEASE
+from rarecell.outcome.decision import decision_of, with_decision
+from rarecell.outcome.profile import DO_NOT_RELEASE, Profile
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.first_page import first_page
+from rarecell.report.sentences import steps
 from tests.office_files import FILES as OFFICE_FILES
+from tests.summaries import demo_summary, typed
 
 MOST_STEPS = 12
 """Commands after which a file goes, or the program has said that none helps."""
@@ -113,3 +115,40 @@ def test_a_key_that_is_left_out_is_gone_and_the_file_as_it_came_had_it(tmp_path:
     assert again.summary.as_it_came == done.summary.as_it_came
     with pytest.raises(BadInput, match="Keep one of them"):
         rc.protect(people, **wish, leave_out=["age", "sex", "town"], top=2)
+
+
+def test_what_a_run_without_a_folder_advises_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands restate its choices, since no run.toml has them; that of another run in this folder is not meant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.toml").write_text('input = "other.csv"\nkeys = ["nobody"]\npopulation = 9\n', encoding="utf-8")
+    frame, keys = crowded(np.random.default_rng(8))
+    frame.to_csv("the people.csv", index=False)
+    wish = [*keys, "--model", "independence", "--seed", "1"]
+
+    def advised(words: list[str]) -> list[str]:
+        done = CliRunner().invoke(main, [*words, "--quiet"])
+        assert done.exit_code in (0, 3), done.output
+        return [line.strip() for line in done.output.splitlines() if line.strip().startswith("rarecell ")]
+
+    commands = advised(["assess", "the people.csv", *wish])
+    assert {shlex.split(command)[1] for command in commands} >= {"protect", "plan"}
+    trial = advised(["protect", "the people.csv", *wish, "--risk-above", "0.5"])
+    done = advised(
+        ["protect", "the people.csv", *wish, "--risk-above", "0.2", "--profile", "safe-centre", "--recode", "age=3 groups"]
+    )
+    assert done[0].endswith("--out protected")
+    for command in (*commands, *trial, *done):
+        assert "run.toml" not in command
+        assert "'the people.csv'" in command
+    _, _, folder = run(next(command for command in commands if " protect " in command))
+    assert (folder / "protected.csv").exists()
+    assert "--risk-above" not in trial[0]
+
+
+def test_one_recoding_is_advised_once() -> None:
+    cost = {"name": "age/10", "levels": 10, "recode": "age=10 groups", "expected_population_uniques": 3.0}
+    summary = demo_summary()
+    summary["risk"] |= {"highest_match": 0.9, "key_costs": [{"key": "age", "without": 2.0, "coarsened": [cost]}]}
+    judged = with_decision(typed(summary), Profile(name="own", max_match_risk=0.1, worst_light="red"), is_default=False)
+    commands = [step.command for step in steps(judged) if "--recode" in step.command]
+    assert len(commands) == 1

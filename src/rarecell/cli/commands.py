@@ -371,7 +371,7 @@ def _below(folder: Path) -> Sequence[Path]:
     return [*folder.rglob("*")] if folder.is_dir() else []
 
 
-def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
+def _finish(result: Assessment | Protection, options: dict[str, Any], config: RunConfig | None = None) -> None:
     """Print the result and exit with its code."""
     from rarecell.cli import terminal
 
@@ -379,7 +379,7 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     if options["as_json"]:
         echo(json.dumps(summary.to_dict(), indent=2))
     else:
-        terminal.show_run(summary, has_details=options["details"], place=options["out"])
+        terminal.show_run(summary, has_details=options["details"], place=options["out"], config=config)
         if options["out"]:
             echo(f"\nResults are in {options['out']}. Start with {Path(options['out']) / 'report.html'}.", err=True)
         elif summary.swap is not None:
@@ -402,7 +402,7 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
         return
     with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         result = act(config, out=options["out"], overwrite=options["overwrite"], progress=progress)
-    _finish(result, options)
+    _finish(result, options, config)
 
 
 def coding_words(coding: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -466,9 +466,14 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
             options += [f"--{name} {shlex.quote(joined_names(roles[option]))}"] if roles[option] else []
         has_sum = any(c.role == "weight" and c.what != RELATIVE_WEIGHT for c in profile.columns)
         options += [] if has_sum else ["--population N"]
+        # A date is too fine for a key.
+        options += [
+            f"--recode {shlex.quote(f'{c.name}=date to year')}" for c in profile.columns if (c.role, c.what) == ("key", "date")
+        ]
         options += [f"--missing-codes {PROPOSED}"] if profile.proposed_missing else []
         options += [] if book is None else coding_words(book.coding(tuple(roles["key"])))
-        terminal.say("These are suggestions; you know the data better. To assess the file with them:")
+        population = "" if has_sum else ", with the size of the population that the file was drawn from in place of N"
+        terminal.say(f"These are suggestions; you know the data better. To assess the file with them{population}:")
         echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
     elif others := [name for name in profile.sheets if name != profile.sheet]:
         terminal.say("No column of this sheet looks like something an outsider could know. To look at another sheet:")

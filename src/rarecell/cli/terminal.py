@@ -6,11 +6,13 @@ Results go to stdout, progress to stderr.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import zip_longest
 
 import click
@@ -29,10 +31,10 @@ from rarecell.outcome.words import counted, first_of, listed, number, percent, v
 from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
-from rarecell.report.sentences import family_sentences, household_sentence, steps
+from rarecell.report.sentences import NextStep, family_sentences, household_sentence, steps
 from rarecell.report.table import Table
 from rarecell.report.tables import all_tables, beyond_table, frontier_table, intruders_table, paper_table, timings_table
-from rarecell.run.config import RunConfig
+from rarecell.run.config import RunConfig, words_of
 from rarecell.run.plan import command_for
 
 
@@ -105,10 +107,12 @@ def show_table(table: Table) -> None:
     rows(table.caption, [column.heading for column in table.columns], table.written(), right=right)
 
 
-def show_run(summary: RunSummary, *, has_details: bool = False, place: str | None = None) -> None:
+def show_run(
+    summary: RunSummary, *, has_details: bool = False, place: str | None = None, config: RunConfig | None = None
+) -> None:
     """Print the page for the board; with details, every table of the report as well.
 
-    ``place`` is the run folder, for commands that can be pasted.
+    ``place`` is the run folder, for commands that can be pasted. Commands after a run without a folder restate its choices, ``config``.
     """
     page = first_page(summary, place=place)
     say(f"{page.headline}.", bold=True)
@@ -126,7 +130,7 @@ def show_run(summary: RunSummary, *, has_details: bool = False, place: str | Non
         _show_list(title, [with_labels(sentence, summary.labels) for sentence in sentences])
     if summary.swap is not None and summary.swap.formal is not None:
         _show_formal(summary.swap.formal)
-    _show_steps(summary, place)
+    _show_steps(summary, place, None if place else config)
     if summary.paper is not None:
         show_table(paper_table(summary.paper))
     if has_details:
@@ -147,14 +151,26 @@ def _say_item(text: str) -> None:
     echo(f"  – {text}")
 
 
-def _show_steps(summary: RunSummary, place: str | None) -> None:
+def _show_steps(summary: RunSummary, place: str | None, config: RunConfig | None) -> None:
     echo()
     say("What to do next", bold=True)
     for step in steps(summary, place=place):
-        _say_item(f"{step.text.rstrip('.')}{':' if step.command else '.'}")
-        if step.command:
+        shown = step if config is None or not step.command else _restated(step, config)
+        _say_item(f"{shown.text.rstrip('.')}{':' if shown.command else '.'}")
+        if shown.command:
             # On its own line, however long: it is there to be copied.
-            echo(f"      {step.command}")
+            echo(f"      {shown.command}")
+
+
+def _restated(step: NextStep, config: RunConfig) -> NextStep:
+    """A step that goes on from a run that left no folder: the choices of the run stand in its command."""
+    _, word, *options = shlex.split(step.command)
+    if word == "handover":
+        words = shlex.join(["rarecell", "protect", *words_of(config, "protect"), "--out", "protected"])
+        return replace(step, text="Write the file, with its report, and hand it over", command=words)
+    if config.protect is not None and {*options} & {"--risk-above", "--max-correct-links", "--max-record-risk"}:
+        config = replace(config, protect=config.protect.without_choice)
+    return replace(step, command=step.command.replace("--config run.toml", shlex.join(words_of(config, word)), 1))
 
 
 def _show_details(summary: RunSummary) -> None:

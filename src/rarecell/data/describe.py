@@ -287,7 +287,9 @@ def _profile(column: Column, values: Any, n_records: int, said_missing: Column, 
                 None,
                 (
                     suggestion.why,
-                    _as_codes([row["values"] for row in present]) if suggestion.role in ("key", "none") else "",
+                    _as_codes([row["values"] for row in present])
+                    if suggestion.role in ("key", "none") and suggestion.what != "date"
+                    else "",
                 ),
             )
         ),

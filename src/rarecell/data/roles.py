@@ -259,6 +259,9 @@ def suggest_role(facts: ColumnFacts) -> Suggestion:
     if facts.n_levels == 0:
         return Suggestion("none", "empty", "No record has a value here.")
     if facts.n_levels == 1:
+        # Everybody was as likely to be drawn.
+        if (weight := _weight(facts)) is not None and weight.role == "weight":
+            return weight
         return Suggestion("none", "constant", "All records have the same value, so it cannot tell records apart.")
     for judge in (_known_survey, _weight, _number_of_a_unit, _design, _secret, _identifier, _date, _text, _key):
         suggestion = judge(facts)

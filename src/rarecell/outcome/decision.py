@@ -18,7 +18,7 @@ from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROF
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import AttributeSummary
 from rarecell.outcome.summary import CoarsenedKey, RiskSummary, RunSummary
-from rarecell.outcome.words import counted, listed, number, people, percent, verb
+from rarecell.outcome.words import about_times, counted, listed, number, people, percent, verb
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
     if limit is None or highest <= limit:
         return
     how_many = _above(summary, limit)
-    who = "A record has" if how_many is None else f"{counted(how_many, 'record')} {verb(how_many, 'has', 'have')}"
+    who = "At least one record has" if how_many is None else f"{counted(how_many, 'record')} {verb(how_many, 'has', 'have')}"
     # A run that aimed at this limit aims at it again, whoever judges the file.
     target = None if summary.swap is None else summary.swap.target
     is_aimed_at = target is not None and target.max_record_risk == limit
@@ -241,7 +241,7 @@ def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reaso
     if links > limit:
         yield _reason(
             name,
-            f"{who} would be right about {people(links)} times. {allowed}.",
+            f"{who} would be right {about_times(links)}. {allowed}.",
             _fewer_links(summary, profile, limit, folder),
         )
     elif upper is not None and upper > limit:

@@ -97,7 +97,14 @@ def _after_assessment(summary: RunSummary, ways_out: list[NextStep], folder: str
         command = protect_command(folder, "", "protected")
         return [NextStep(f"{what}, with its report, and hand it over", command, "protect", "Write the file")]
     gain = best_recode(summary.risk, folder)
-    return [*ways_out, gain] if gain else ways_out
+    # What leads out may be the same change already.
+    if gain is None or (gain.command and _recoding(gain) in map(_recoding, ways_out)):
+        return ways_out
+    return [*ways_out, gain]
+
+
+def _recoding(step: NextStep) -> str:
+    return step.command.partition(" --recode ")[2].partition(" --out ")[0]
 
 
 def best_recode(risk: RiskSummary, folder: str = ".") -> NextStep | None:

@@ -241,6 +241,20 @@ def test_a_table_with_a_treated_column_cannot_be_promised() -> None:
         rc.protect(people(), **asked(treat={"colour": "drop"}, keep=[["colour", "sex"]]))
 
 
+def test_a_table_with_a_column_that_is_to_travel_cannot_be_promised() -> None:
+    with pytest.raises(BadInput, match=r"'colour' is in a table that is to be kept \(keep=\), but it is to travel"):
+        rc.protect(people(), **asked(treat={}, carry=["colour"], keep=[["colour", "sex"]]))
+
+
+def test_nothing_is_said_of_relations_with_a_column_that_is_not_released() -> None:
+    table = people()
+    table = table.append_column("zip", pa.array(table["region"].to_numpy() * 100))
+    done = rc.protect(table, **asked(treat={"zip": "drop", "colour": "drop"}, top=25, never_swap=["age"])).summary.swap
+    assert done.carried == done.left_behind == ()
+    assert {"rooms"} <= {each.column for each in done.associations}
+    assert not {"zip", "colour"} & {each.column for each in done.associations}
+
+
 def test_a_table_with_a_column_in_coarser_levels_is_kept() -> None:
     table = people()
     done = rc.protect(table, **asked(treat={"rooms": "edges 4"}, keep=[["rooms", "region"]], top=10))

@@ -443,8 +443,15 @@ class ProtectConfig:
             )
 
     def _check_kept(self) -> None:
-        """Refuse treatments of columns in tables that are to be kept; released in coarser levels, their tables stay."""
+        """Refuse what would change tables that are to be kept: a table of a column that is released in coarser levels stays."""
         kept = {name for names in self.keep for name in names}
+        # Records that change places may take a column of a kept table along, because they are chosen by it.
+        travelling = [] if self.swap_rate is not None else [name for name in self.carry if name in kept]
+        if travelling:
+            raise BadInput(
+                f"'{travelling[0]}' is in a table that is to be kept (--keep), but it is to travel with swapped keys (--carry). Leave one of them "
+                "out."
+            )
         if not kept or not self.treat:
             return
         from rarecell.data.treatment_text import DROP, LEVELS, parse_treatments

@@ -263,10 +263,11 @@ def _draft(
     margins: tuple[MarginCheck, ...],
 ) -> Draft:
     """Add to a release what happens beside its keys: columns that travel, treated and blanked columns, and what these give away."""
-    columns = swaps.other_columns(assessment.data, release)
+    treated = treated_columns(assessment.data, request.treat, seed=swaps.seed_of(assessment.config, request))
+    beside = swaps.other_columns(assessment.data, release)
+    columns = {name: column for name, column in beside.items() if name not in treated.dropped}
     if isinstance(plan, SwapPlan):
         release = release.with_travel(travelling(request, assessment, release, columns))
-    treated = treated_columns(assessment.data, request.treat, seed=swaps.seed_of(assessment.config, request))
     if request.rake:
         treated = with_raked_weights(assessment, release, treated, seed=swaps.seed_of(assessment.config, request))
     around = around_keys(request, assessment.data, release, treated)

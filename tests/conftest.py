@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,17 @@ def _shared_by(test: str) -> str:
     """Tests with the same word run in one worker: a file shares what it sets up, and all tests on Spark share one Spark."""
     name = test.partition("[")[0]
     return "spark" if "spark" in name else name.partition("::")[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Modules and tests stay until the end, so nobody looks through them for garbage while they are loaded and ever after."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.data.names import names_in
 from rarecell.errors import BadInput
 from rarecell.outcome.decision import decided, with_decision
 from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile, Reason
@@ -158,6 +160,20 @@ def test_too_many_links_are_planned_for_then_swapped_towards_then_recoded() -> N
     assert "--max-record-risk" not in advice(swapped).command
     swapped["swap"]["target"] = {"met": False, "sentence": "Not reached.", "max_correct_links": 2.0}
     assert "--max-correct-links" not in advice(swapped).command
+
+
+@pytest.mark.parametrize("name", ["a,b", 'say "a"', " a ", "two\nlines", "a;b"])
+def test_a_key_in_a_command_is_the_key_whatever_its_name(name: str) -> None:
+    summary = protected_summary()
+    summary["keys"] = [{"name": name, "levels": 3}, {"name": "age", "levels": 9}]
+    summary["risk"]["key_costs"] = []
+    summary["swap"] |= {
+        "target": {"met": True, "sentence": "Met.", "max_correct_links": 1.0},
+        "intruders": [{"name": "nearest", "knows": "has a register", "before": 90.0, "after": 40.0}],
+    }
+    (reason,) = (reason for reason in decided(typed(summary), Profile(name="own", max_correct_links=2.0)).refusals)
+    words = shlex.split(reason.command)
+    assert names_in(words[words.index("--leave-out") + 1]) == (name,)
 
 
 def test_tables_that_changed_are_never_released() -> None:

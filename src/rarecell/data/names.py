@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rarecell.errors import BadInput, UnknownColumns, nearest_names
+from rarecell.outcome.words import quoted
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
@@ -30,7 +31,7 @@ def joined_names(names: Iterable[str]) -> str:
     >>> joined_names(["age", "town, district"])
     'age,"town, district"'
     """
-    return ",".join(_quoted(name) if name != name.strip() or not name or set(name) & set(',"\n\r') else name for name in names)
+    return ",".join(map(quoted, names))
 
 
 def names_in(text: str, what: str = "A list of names") -> tuple[str, ...]:
@@ -46,10 +47,10 @@ def names_in(text: str, what: str = "A list of names") -> tuple[str, ...]:
     if not text.strip():
         return ()
     names = []
-    for quoted, behind, plain in (match.groups() for match in _NAME.finditer(text + ",")):
-        if quoted is None and not plain.strip():
+    for in_quotes, behind, plain in (match.groups() for match in _NAME.finditer(text + ",")):
+        if in_quotes is None and not plain.strip():
             raise _nothing_between("commas", text, what)
-        names.append(plain.strip() if quoted is None else quoted.replace('""', '"') + behind.rstrip())
+        names.append(plain.strip() if in_quotes is None else in_quotes.replace('""', '"') + behind.rstrip())
     return tuple(names)
 
 
@@ -61,7 +62,7 @@ def joined_sets(sets: Iterable[Iterable[str]]) -> str:
     >>> joined_sets([("age", "sex"), ("town; district",)])
     'age,sex;"town; district"'
     """
-    return ";".join(",".join(_quoted(name) if ";" in name else joined_names([name]) for name in names) for names in sets)
+    return ";".join(",".join(quoted(name, ",;") for name in names) for names in sets)
 
 
 def sets_in(text: str, what: str = "A list of sets of names") -> tuple[tuple[str, ...], ...]:
@@ -78,10 +79,6 @@ def sets_in(text: str, what: str = "A list of sets of names") -> tuple[tuple[str
     if not all(sets):
         raise _nothing_between("semicolons", text, what)
     return sets
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _nothing_between(signs: str, text: str, what: str) -> BadInput:

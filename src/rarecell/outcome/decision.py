@@ -18,7 +18,7 @@ from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROF
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import AttributeSummary
 from rarecell.outcome.summary import CoarsenedKey, RiskSummary, RunSummary
-from rarecell.outcome.words import about_times, counted, listed, number, people, percent, verb
+from rarecell.outcome.words import about_times, counted, listed, number, people, percent, quoted, verb
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _targets(summary: RunSummary, folder: str) -> Iterator[Reason]:
         stay = swap.suppression.must_stay if swap.suppression is not None else ()
         remedy = _coarser(summary, folder)
         if stay:
-            options = f"--k {k} --blank {shlex.quote(','.join(_quoted(key.name) for key in summary.keys))}"
+            options = f"--k {k} --blank {shlex.quote(','.join(quoted(key.name) for key in summary.keys))}"
             remedy = _Remedy(
                 f"Allow values of {listed(stay)} to be blanked as well",
                 protect_command(folder, options, "protected-again"),
@@ -123,11 +123,6 @@ def _targets(summary: RunSummary, folder: str) -> Iterator[Reason]:
     for column in swap.attribute_targets:
         if not column.met:
             yield _reason("attributes", column.sentence, _plan_for(folder, column.options), is_requested=True)
-
-
-def _quoted(name: str) -> str:
-    """A name as it stands in a list of names."""
-    return f'"{name.replace(chr(34), 2 * chr(34))}"' if set(name) & set(',";') else name
 
 
 def _out_of_reach(summary: RunSummary, folder: str) -> _Remedy:
@@ -575,7 +570,7 @@ def _coarser(summary: RunSummary, folder: str) -> _Remedy:
     names = (*summary.left_out, key)
     return _Remedy(
         f"Leave {key} out of the file{then}. Or release it under stricter conditions, such as those of the profile safe-centre",
-        protect_command(folder, f"--leave-out {shlex.quote(','.join(map(_quoted, names)))}", "protected-without"),
+        protect_command(folder, f"--leave-out {shlex.quote(','.join(map(quoted, names)))}", "protected-without"),
         "protect",
         f"Leave out {key}",
         {"leave_out": key},

@@ -18,6 +18,18 @@ NONE = "–"
 """Stands where there is no number."""
 
 
+def quoted(name: str, signs: str = ",") -> str:
+    """A name as it stands in a list whose members these signs part: quoted, as in a CSV file, where it would be read as something else.
+
+    Examples
+    --------
+    >>> print(quoted("age"), quoted("town, district"))
+    age "town, district"
+    """
+    is_plain = name and name == name.strip() and not set(name) & {*signs, '"', "\n", "\r"}
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
 def number(value: object, digits: int | None = None) -> str:
     """Format a number for people: grouped thousands, few digits, a dash if there is none; text stays as it is."""
     if value is None:

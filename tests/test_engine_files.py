@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import math
 import sqlite3
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pyreadstat
 import pytest
 
@@ -246,6 +248,38 @@ def test_parquet_keeps_how_its_pages_are_written(tmp_path: Path, pages: str, cod
     pq.write_table(table, tmp_path / "a.parquet", **options)
     out = open_source(tmp_path / "a.parquet").write(tmp_path / "b.parquet", Changes())
     assert out.read_bytes() == (tmp_path / "a.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_texts_are_read_in_every_encoding_of_parquet(tmp_path: Path, encoding: str) -> None:
+    table = pa.table({"city": ["Bern", "Berlin", None, "Bern"], "sex": ["f", "m", "f", "m"]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=["sex"], column_encoding={"city": encoding})
+    for records in (True, False):
+        counted = Microdata(tmp_path / "a.parquet", ["city", "sex"]).table(records=records)
+        assert counted.categories[0].levels == ("Berlin", "Bern", None)
+        assert counted.counts.tolist() == [1, 1, 1, 1]
+
+
+class Keys(encryption.KmsClient):  # type: ignore[misc]
+    """Keys that lie in the file itself."""
+
+    def __init__(self, _: object) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _: str) -> bytes:
+        return base64.b64encode(key)
+
+
+@pytest.mark.parametrize("is_footer_plain", [True, False])
+def test_an_encrypted_file_is_told(tmp_path: Path, is_footer_plain: bool) -> None:
+    """Asked about an encrypted column, Arrow ends the whole program."""
+    table = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    how = encryption.EncryptionConfiguration(footer_key="k", column_keys={"k": ["a"]}, plaintext_footer=is_footer_plain)
+    sealed = encryption.CryptoFactory(Keys).file_encryption_properties(encryption.KmsConnectionConfig(), how)
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema, encryption_properties=sealed) as writer:
+        writer.write_table(table)
+    with pytest.raises(BadInput, match="is encrypted"):
+        open_source(tmp_path / "a.parquet")
 
 
 def test_the_order_of_levels_that_a_file_does_not_tell_is_not_made_up(tmp_path: Path) -> None:

@@ -125,3 +125,37 @@ def test_a_table_of_arrow_keeps_its_views() -> None:
     after = exchanged(table, "city")
     assert after.schema == table.schema
     assert after.column("city").to_pylist() == ["Oslo", "Bern"]
+
+
+def in_any_order(kind: str) -> Any:
+    """A query that gives its rows in another order each time."""
+    if kind == "relation":
+        return duckdb.sql("SELECT range AS k, range // 2 AS h FROM range(64) ORDER BY random()")
+    return pl.DataFrame({"k": range(64)}).lazy().select(pl.col("k").shuffle()).with_columns(h=pl.col("k") // 2)
+
+
+@pytest.mark.parametrize("kind", ["relation", "lazy"])
+def test_a_query_is_run_once(kind: str) -> None:
+    """Otherwise the household of a record would be that of another one."""
+    source = open_source(in_any_order(kind))
+    first, second = (np.concatenate([batch.column(0) for batch in source.batches([name])]) for name in ("k", "h"))
+    assert (first // 2 == second).all()
+    assert first.tolist() != sorted(first.tolist())
+    after = exchanged(source.native_frame, "k")
+    assert type(after) is type(source.native_frame)
+
+
+def test_a_query_that_fails_is_told_without_its_values() -> None:
+    failing = pl.DataFrame({"k": ["secret"], "b": ["x"]}).lazy().with_columns(pl.col("k").cast(pl.Int64))
+    relation = duckdb.sql("SELECT * FROM (VALUES ('secret', 'x')) t(k, b)").project("k::INT AS k, b")
+    for frame in (failing, relation):
+        with pytest.raises(BadInput, match="could not be run") as told:
+            Microdata(frame, ["k", "b"]).table()
+        assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas"])
+def test_columns_of_one_name_are_named(library: str) -> None:
+    table = pa.table([[1], [2], [3]], names=["a", "x", "x"])
+    with pytest.raises(BadInput, match="more than one column named 'x'"):
+        open_source(table if library == "pyarrow" else table.to_pandas())

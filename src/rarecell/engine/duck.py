@@ -75,7 +75,7 @@ def renamed(relation: Any, columns: Sequence[str], new_names: Sequence[str]) -> 
     """Some columns of a relation under new names; values that Arrow cannot hold as they are become texts."""
     kept_as = dict(zip(relation.columns, map(str, relation.types), strict=True))
     values = [f"CAST({quoted(name)} AS VARCHAR)" if kept_as[name] in _UNKNOWN_TO_ARROW else quoted(name) for name in columns]
-    return relation.project(", ".join(f'{value} AS "{new}"' for value, new in zip(values, new_names, strict=True)))
+    return relation.project(", ".join(f"{value} AS {quoted(new)}" for value, new in zip(values, new_names, strict=True)))
 
 
 def quoted(name: str) -> str:

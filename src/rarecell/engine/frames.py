@@ -36,7 +36,9 @@ from rarecell.engine.columnar.write import changed_schema, changed_table, with_v
 from rarecell.engine.duck import quoted, renamed
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column, Source
+from rarecell.engine.text.scan import refuse_duplicates
 from rarecell.errors import BadInput
+from rarecell.machine.disk import new_private_file, private_folder
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, Level
@@ -57,6 +59,8 @@ def open_frame(native: Frame) -> Source:
         ) from None
     except Exception as problem:
         # narwhals refuses frames whose columns it cannot name, with exception classes that differ between its versions.
+        names = list(map(str, getattr(native, "column_names", getattr(native, "columns", ()))))
+        refuse_duplicates(names, f"The {type(native).__name__}")
         raise BadInput(f"The {type(native).__name__} cannot be read: {_first_sentence(problem)}.") from None
     if frame.implementation.is_spark_like():
         from rarecell.engine.spark.source import SparkSource
@@ -68,9 +72,9 @@ def open_frame(native: Frame) -> Source:
 class FrameSource(Source):
     """A data frame."""
 
-    def __init__(self, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> None:
-        self.frame = frame
-        self.name = f"the {frame.implementation.value} frame"
+    def __init__(self, given: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> None:
+        self.given = given
+        self.name = f"the {given.implementation.value} frame"
         names = self._column_names()
         strange = [name for name in names if not isinstance(name, str)]
         if strange:
@@ -80,17 +84,46 @@ class FrameSource(Source):
 
     @property
     def native_frame(self) -> Frame:
-        return self.frame.to_native()
+        return self.given.to_native()
+
+    @cached_property
+    def frame(self) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
+        """The frame, whose query has been run if it is one: it may fail, and another run may give other rows, or another order."""
+        if isinstance(self.given, nw.DataFrame):
+            return self.given
+        try:
+            return self._copied() if self.given.implementation.is_duckdb() else self.given.collect()
+        except (MemoryError, OSError):
+            raise
+        except Exception as problem:
+            # Each library has errors of its own, whose words may hold values of records.
+            raise BadInput(
+                f"The query of {self.name} could not be run ({type(problem).__name__}). Run it on its own to see why."
+            ) from None
+
+    def _copied(self) -> nw.LazyFrame[Any]:
+        """The rows of a relation in a file that only its owner can read and that vanishes with this source."""
+        import duckdb
+
+        path = new_private_file(private_folder(self) / "records.parquet")
+        native, columns = self.native_frame, self.native_frame.columns
+        names = new_names(len(columns))
+        reader = renamed(native, columns, names).to_arrow_reader(BATCH_ROWS)
+        with pq.ParquetWriter(path, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+        copied: nw.LazyFrame[Any] = nw.from_native(renamed(duckdb.read_parquet(str(path)), names, columns))
+        return copied
 
     def _column_names(self) -> list[Level]:
         try:
-            return list(self.frame.collect_schema().names())
+            return list(self.given.collect_schema().names())
         except Exception as problem:
             raise BadInput(f"{self.name.capitalize()} cannot be read: {_first_sentence(problem)}.") from None
 
     @cached_property
     def _columns(self) -> tuple[Column, ...]:
-        return tuple(self._column(name, dtype) for name, dtype in self.frame.collect_schema().items())
+        return tuple(self._column(name, dtype) for name, dtype in self.given.collect_schema().items())
 
     def columns(self) -> tuple[Column, ...]:
         return self._columns
@@ -118,7 +151,7 @@ class FrameSource(Source):
     @property
     def _has_any_categories(self) -> bool:
         """Whether categories may be numbers or dates; elsewhere they are words."""
-        return bool(self.frame.implementation.is_pandas_like() or self.frame.implementation.is_pyarrow())
+        return bool(self.given.implementation.is_pandas_like() or self.given.implementation.is_pyarrow())
 
     def _column_of_categories(self, name: str) -> Column:
         try:
@@ -163,11 +196,8 @@ class FrameSource(Source):
     def _renamed(self, columns: Sequence[str]) -> nw.LazyFrame[Any]:
         """Columns of a lazy frame under names that no engine can misread."""
         assert isinstance(self.frame, nw.LazyFrame)
-        names = new_names(len(columns))
-        if self.frame.implementation.is_duckdb():
-            chosen: nw.LazyFrame[Any] = nw.from_native(renamed(self.frame.to_native(), columns, names))
-            return chosen
-        return self.frame.rename(dict(zip(columns, names, strict=True))).select(names)
+        chosen: nw.LazyFrame[Any] = nw.from_native(renamed(self.frame.to_native(), columns, new_names(len(columns))))
+        return chosen
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:
@@ -197,12 +227,9 @@ class FrameSource(Source):
 
     def changed(self, changes: Changes) -> Frame:
         changes.check([c.name for c in self._columns], lambda: self.n_rows)
-        if self.frame.implementation.is_polars() or (
-            isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow()
-        ):
-            eager = self.frame.collect() if isinstance(self.frame, nw.LazyFrame) else self.frame
-            native = self._changed_frame(eager, changes).to_native()
-            return native.lazy() if isinstance(self.frame, nw.LazyFrame) else native
+        if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
+            native = self._changed_frame(self.frame, changes).to_native()
+            return native.lazy() if isinstance(self.given, nw.LazyFrame) else native
         table = self._changed_table(changes)
         if self.frame.implementation.is_duckdb():
             return self._as_relation(table, changes)

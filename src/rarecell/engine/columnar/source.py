@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ class ParquetSource(ColumnarSource):
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(path, settings=settings)
         with readable_errors(path):
+            _refuse_encrypted(path)
             file = _opened(path)
             self.arrow_schema = file.schema_arrow
             self.arrow_schema.names  # noqa: B018 - raises now when a name is not text
@@ -77,13 +79,24 @@ class ParquetSource(ColumnarSource):
         self._refuse_change()
         texts = [name for name in columns if kind_of(self.arrow_schema.field(name).type) == "text"]
         with readable_errors(self.path_in_messages):
-            file = _opened(self.path, read_dictionary=texts, memory_map=True)
+            file = _opened(self.path, read_dictionary=self._with_dictionaries(texts), memory_map=True)
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 chosen = in_plain_form(batch.select(list(columns)))
                 if texts:
                     # Otherwise, bytes that are not UTF-8 would be noticed only when a value is used.
                     chosen.select(texts).validate(full=True)
                 yield chosen
+
+    def _with_dictionaries(self, columns: Sequence[str]) -> list[str]:
+        """Columns of text that Arrow can read as codes: not those whose texts are stored as differences to the one before."""
+        file = _opened(self.path)
+        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        places = {file.schema.column(number).path: number for number in range(len(file.schema))}
+        return [
+            name
+            for name in columns
+            if name in places and not any(_TEXTS_BY_DIFFERENCE & set(group.column(places[name]).encodings) for group in groups)
+        ]
 
     def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
         # Without a page for the dictionary, the file does not tell its order.
@@ -175,6 +188,26 @@ def _with_constants(schema: pa.Schema, added: Mapping[str, pa.Scalar]) -> pa.Sch
 
 def _group_sizes(file: pq.ParquetFile) -> list[int]:
     return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+
+_TEXTS_BY_DIFFERENCE = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+_SIGNATURE = 28
+"""Bytes after the description of a file of which only columns are encrypted."""
+
+
+def _refuse_encrypted(path: Path) -> None:
+    """Refuse an encrypted file; Arrow ends the program when it is asked about an encrypted column."""
+    with open(path, "rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - 8))
+        tail = stream.read(8)
+    is_encrypted = tail[4:] == b"PARE"
+    if tail[4:] == b"PAR1" and not is_encrypted:
+        is_encrypted = int.from_bytes(tail[:4], "little") == _opened(path).metadata.serialized_size + _SIGNATURE
+    if is_encrypted:
+        raise BadInput(
+            f"{path} is encrypted, and rarecell has no keys. Write it again without encryption, where only you can read it."
+        )
 
 
 def _opened(path: Path, **options: Any) -> pq.ParquetFile:

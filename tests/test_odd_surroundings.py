@@ -24,6 +24,7 @@ from rarecell.datasets import census_sample
 from rarecell.engine import places
 from rarecell.errors import BadInput, NotWritten
 from rarecell.machine.disk import remove_stale_folders
+from rarecell.progress import SilentProgress
 from rarecell.run.folder import RunRecord, open_finished_run, open_run_folder
 from rarecell.swap import apply
 
@@ -78,6 +79,20 @@ def test_an_input_that_is_replaced_is_named_whatever_its_size_and_time(people: P
     with pytest.raises(BadInput, match="changed while it was being worked on"):
         rc.protect(people, keys=["age", "sex"], population=5000, top=5, out=people.parent / "run")
     assert not (people.parent / "run").exists()
+
+
+def test_an_input_that_is_replaced_while_a_twin_is_drawn_is_named(people: Path) -> None:
+    """In place, with the same size and time: only the contents tell."""
+
+    class Replaces(SilentProgress):
+        def start(self, stage: str, total: float | None = None) -> None:
+            before, status = people.read_text().splitlines(), people.stat()
+            people.write_text("\n".join([before[0], *sorted(before[1:])]) + "\n")
+            os.utime(people, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    with pytest.raises(BadInput, match="changed while it was being worked on"):
+        rc.synthesise(people, columns=["age", "sex"], measure=False, out=people.parent / "twin", progress=Replaces())
+    assert not (people.parent / "twin").exists()
 
 
 @pytest.mark.parametrize("to", [">&-", "2>&-", ">/dev/full", "2>/dev/full", "<&- >&- 2>&-"])

@@ -357,6 +357,7 @@ def synthesise(
     for each in asked:
         each.columns(names)
     source = Microdata(data, keys=names, coding=coding, household=household)
+    source.source.watch()
     homes = source.household_codes()
     bands = _banded(source, names, coding or {})
     banded = Microdata(source.source, keys=names, coding={**(coding or {}), **{name: Coding(quantiles=BANDS) for name in bands}})

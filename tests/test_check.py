@@ -71,6 +71,9 @@ def test_junit_has_a_case_for_each_rule() -> None:
     assert failure.get("message") == "0.5 is <above> 0.2."
     assert failure.text == "measured 0.5, allowed 0.2"
     assert kept.find("failure") is None
+    helped = ElementTree.fromstring(as_junit(replace(CHECK, rules=(replace(RULES[0], remedy="Swap."),)))).find(".//failure")
+    assert helped is not None
+    assert helped.text == "measured 0.5, allowed 0.2. Swap."
 
 
 def test_sarif_has_what_code_hosts_ask_for() -> None:
@@ -130,12 +133,38 @@ def test_a_profile_is_a_rule_for_each_of_its_limits(people: Path, tmp_path: Path
     highest = check.rules[0]
     assert highest.allowed == PROFILES["public"].max_record_risk
     assert highest.passed == (highest.measured is not None and highest.measured <= highest.allowed)
+    links = next(rule for rule in check.rules if rule.rule == "max-correct-links-share")
+    found = rc.assess(str(people), keys=["age", "region", "sex"], population=3000, model="independence").summary
+    assert links.measured == pytest.approx(found.risk.expected_correct_matches / found.records)
+    assert links.passed == (links.measured <= links.allowed)
     strict = tmp_path / "strict.toml"
     strict.write_text("least_k = 50\nworst_light = 'red'\n", encoding="utf-8")
     done = checked(people, "--profile", str(strict))
     assert done.exit_code == 3
     assert "FAIL  least-k" in done.stdout
     assert done.stdout.splitlines()[-1].endswith("do not release (profile strict)")
+
+
+def test_the_share_of_households_that_are_linked_is_measured() -> None:
+    summary = census_summary()
+    families = {
+        "households": 4000,
+        "sample_uniques": 900,
+        "expected_population_uniques": 700.0,
+        "expected_correct_matches": 800.0,
+        "expected_persons": 2000.0,
+        "interval": [650.0, 750.0],
+        "highest": 1.0,
+        "above_threshold": 900,
+        "records_above_threshold": 3000,
+        "expected_records": 2100.0,
+        "places": 4,
+    }
+    for known, measured in ((True, 0.2), (False, None)):
+        summary["risk"]["families"] = families | {"known": known}
+        check = check_of("people.csv", typed(summary), profile=PROFILES["scientific"])
+        rule = next(rule for rule in check.rules if rule.rule == "max-household-links-share")
+        assert (rule.measured, rule.passed) == (measured, not known)
 
 
 def test_the_verdict_is_that_of_the_profile(people: Path) -> None:

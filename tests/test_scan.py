@@ -140,6 +140,21 @@ def test_the_command_prints_the_sets() -> None:
     assert "between 1 and 8" in done.output
 
 
+@pytest.mark.parametrize(("n_keys", "size"), [(1, 1), (2, 1), (4, 3), (5, 4), (6, 5), (8, 5)])
+def test_a_file_of_few_keys_is_scanned_without_a_size(n_keys: int, size: int) -> None:
+    words = [
+        "scan",
+        str(datasets.census_sample_path()),
+        "--keys",
+        ",".join(datasets.CENSUS_KEYS[:n_keys]),
+        "--population",
+        "277677",
+    ]
+    done = CliRunner().invoke(main, [*words, "--json", "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert {len(found["keys"]) for found in json.loads(done.stdout)["sets"]} == {size}
+
+
 def test_the_command_reads_what_other_commands_read(tmp_path: Path) -> None:
     sample = str(datasets.census_sample_path())
     by_query = [

@@ -856,11 +856,10 @@ def report(run: str, form: str, output: str | None, overwrite: bool, internal: b
     own(
         "--size",
         type=click.IntRange(1),
-        default=5,
-        show_default=True,
+        default=None,
         group=Group.INTRUDERS,
         is_main=True,
-        help="Keys an intruder is assumed to know.",
+        help="Keys an intruder is assumed to know. Default: 5, and of few keys all but one.",
     ),
     own("--top", type=click.IntRange(1), default=20, show_default=True, is_main=True, help="Sets to show."),
     own(

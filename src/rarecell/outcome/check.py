@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rarecell.outcome.decision import decided
+from rarecell.outcome.decision import decided, household_links, worst_links
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.profile import DO_NOT_RELEASE, HEADLINES, LOOK, RELEASE, Profile
 from rarecell.outcome.summary import RunSummary
@@ -132,8 +132,8 @@ def _side(passed: bool) -> str:
 _PROFILE_RULES = {
     "max_record_risk": "no record has a risk above {:g}",
     "max_match_risk": "no link to a record is right with a probability above {:g}",
-    "max_correct_links": "an intruder expects to be right at most {:g} times",
-    "max_correct_links_share": "an intruder expects to be right about at most {:g} of the records, as a share",
+    "max_correct_links": "at most {:g} links of an intruder are expected to be right",
+    "max_correct_links_share": "links of an intruder are expected to be right for at most {:g} of the records, as a share",
     "max_household_links_share": "at most {:g} of the households are linked correctly, as a share",
     "least_k": "every record shares its key values with at least {:g} records, itself included",
     "least_l_diversity": "every group of equal key values has at least {:g} values of each sensitive column",
@@ -155,6 +155,11 @@ def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome
         "max_record_risk": summary.highest_risk,
         "max_match_risk": summary.highest_match,
         "least_k": float(summary.smallest_group),
+        "max_correct_links": worst_links(summary, profile)[1],
+        "max_correct_links_share": _share_of(worst_links(summary, profile)[1], summary.records),
+        "max_household_links_share": None
+        if summary.risk.known_families is None
+        else _share_of(household_links(summary, profile), summary.risk.known_families.households),
     }
     words_of = {
         limit: words.format(value) for limit, words in _PROFILE_RULES.items() if (value := getattr(profile, limit)) is not None
@@ -180,6 +185,10 @@ def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome
             else f"{says}.",
             remedy="" if reason is None or not reason.remedy else f"{reason.remedy}.",
         )
+
+
+def _share_of(part: float | None, whole: int | str) -> float | None:
+    return part / whole if part is not None and isinstance(whole, int) and whole else None
 
 
 def _not_looked_at(summary: RunSummary) -> dict[str, str]:

@@ -175,7 +175,7 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
     is_aimed_at = target is not None and target.max_record_risk == limit
     naming = "" if is_named or is_aimed_at else f"--profile {profile.name} "
     remedy = _less_record_risk(summary, limit, how_many, folder, naming=naming)
-    if summary.swap is None and (links := _allowed_links(summary, profile)) and _worst_links(summary, profile)[1] > links[0]:
+    if summary.swap is None and (links := _allowed_links(summary, profile)) and worst_links(summary, profile)[1] > links[0]:
         # Swapping the risky records alone would leave too many links.
         remedy = _both_limits(limit, links[0], folder)
     yield _reason("max_record_risk", f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.", remedy)
@@ -231,7 +231,7 @@ def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reaso
     if allowed_links is None:
         return
     limit, name, words = allowed_links
-    who, links, upper = _worst_links(summary, profile)
+    who, links, upper = worst_links(summary, profile)
     allowed = f"The profile allows {_at_most(limit)}{words}"
     if links > limit:
         yield _reason(
@@ -252,7 +252,7 @@ def _at_most(limit: float) -> str:
     return f"{number(int(limit))}" if limit >= 1 else "fewer than 1"
 
 
-def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, float | None]:
+def worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, float | None]:
     """Who of the profile's intruders finds most, how many that is, and the upper end of its interval."""
     risk, swap = summary.risk, summary.swap
     exact = "Somebody who matches every record that is alone in the file"
@@ -276,14 +276,9 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
 
 
 def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
-    families, share = summary.risk.known_families, profile.max_household_links_share
-    if families is None or share is None or not isinstance(families.households, int):
+    families, share, links = summary.risk.known_families, profile.max_household_links_share, household_links(summary, profile)
+    if families is None or share is None or links is None or not isinstance(families.households, int):
         return
-    # Whoever names the intruder who has the program means the one who knows families as well.
-    names = ("household", *(f"household-{name}" for name in profile.intruders if name == "shadow"))
-    tried = [intruder.after for intruder in summary.swap.intruders if intruder.name in names] if summary.swap else []
-    # Unless somebody measured otherwise, swaps of single persons leave households as easy to find as they were.
-    links = max(tried, default=families.expected_correct_matches)
     if links > share * families.households:
         yield _reason(
             "max_household_links_share",
@@ -291,6 +286,18 @@ def _households(summary: RunSummary, profile: Profile, folder: str) -> Iterator[
             f"{percent(share)}.",
             _unlinked(summary, folder, target_of(summary, profile) if summary.swap is None else {}),
         )
+
+
+def household_links(summary: RunSummary, profile: Profile) -> float | None:
+    """How many households the profile's intruders link to the right one; None if nobody knows who lives with whom."""
+    families = summary.risk.known_families
+    if families is None:
+        return None
+    # Whoever names the intruder who has the program means the one who knows families as well.
+    names = ("household", *(f"household-{name}" for name in profile.intruders if name == "shadow"))
+    tried = [intruder.after for intruder in summary.swap.intruders if intruder.name in names] if summary.swap else []
+    # Unless somebody measured otherwise, swaps of single persons leave households as easy to find as they were.
+    return max(tried, default=families.expected_correct_matches)
 
 
 def _unlinked(summary: RunSummary, folder: str, limits: Mapping[str, str] = MappingProxyType({})) -> _Remedy:

@@ -58,7 +58,7 @@ def as_junit(check: Check) -> str:
         case = ElementTree.SubElement(suite, "testcase", classname="rarecell.check", name=f"{rule.rule}: {rule.says}")
         if not rule.passed:
             failure = ElementTree.SubElement(case, "failure", type=rule.rule, message=rule.sentence)
-            failure.text = " ".join(part for part in (_figures(rule), rule.remedy) if part)
+            failure.text = ". ".join(part for part in (_figures(rule), rule.remedy) if part)
         elif not rule.is_looked_at:
             ElementTree.SubElement(case, "skipped", message=rule.sentence)
         else:

@@ -157,10 +157,14 @@ class Scan:
         )
 
 
+USUAL_SIZE = 5
+"""Number of keys an intruder is assumed to know unless another one is given."""
+
+
 def scan_subsets(
     table: ContingencyTable,
     *,
-    size: int = 5,
+    size: int | None = None,
     population: float,
     top: int = 20,
     seed: int = 0,
@@ -176,7 +180,7 @@ def scan_subsets(
     table : ContingencyTable
         Table of all candidate keys.
     size : int, optional
-        Number of keys an intruder is assumed to know.
+        Number of keys an intruder is assumed to know; unless given, 5, and of few keys all but one.
     population : float
         Number of units the sample was drawn from.
     top : int, optional
@@ -202,6 +206,8 @@ def scan_subsets(
     >>> [(key_set.keys, key_set.sample_uniques) for key_set in scan_subsets(table, size=1, population=100).sets]
     [(('c',), 4), (('a',), 1), (('b',), 0)]
     """
+    if size is None:
+        size = max(1, min(USUAL_SIZE, table.n_keys - 1))
     if not 1 <= size <= table.n_keys:
         raise BadInput(f"Sets of {size} keys were asked for; with {table.n_keys} keys a set has between 1 and {table.n_keys}.")
     run = _ScanRun(table, size, top, time.monotonic() + max_seconds, progress)

@@ -92,6 +92,25 @@ def test_blanked_values_leave_the_list_shorter() -> None:
     assert {one.record for one in done.remaining} <= set(done.suppression.unreached)
 
 
+def test_a_dropped_record_at_risk_with_its_household_has_no_values_of_another() -> None:
+    rng = np.random.default_rng(6)
+    home = np.repeat(np.arange(40), 3)
+    people = pa.table(
+        {
+            "age": rng.integers(0, 50, 120),
+            "job": [None if rng.random() < 0.2 else job for job in rng.choice(list("abcdef"), 120)],
+            "home": home,
+        }
+    )
+    options: dict[str, Any] = {"population": 900, "model": "single", "resolution": "full"}
+    done = rc.protect(people, keys=["age", "job"], household="home", missing="drop", top=2, **options)
+    dropped = {row for row, job in enumerate(people["job"].to_pylist()) if job is None}
+    listed = [one for one in done.remaining if one.record in dropped]
+    assert listed
+    assert not any(one.values for one in listed)
+    assert all(set(one.values) == {"age", "job"} for one in done.remaining if one.record not in dropped)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_record_that_stays_is_known_without_records(seed: int) -> None:
     """A table of counts numbers its records cell by cell, and says as much as one that holds them."""

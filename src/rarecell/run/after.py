@@ -528,7 +528,9 @@ def _listed(assessment: Assessment, plan: SwapPlan, ordered: Remaining, n_at_ris
         listed.append(
             RemainingRecord(
                 record=name,
-                values={key: str(labels[k][code]) for k, (key, code) in enumerate(zip(table.keys, cell, strict=True))},
+                values={
+                    key: str(labels[k][code]) for k, (key, code) in enumerate(zip(table.keys, cell, strict=True)) if code >= 0
+                },
                 risk=float(ordered.risk[place]),
                 swapped=bool(ordered.swapped[place]),
                 is_at_risk=place < n_at_risk,

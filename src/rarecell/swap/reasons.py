@@ -68,7 +68,7 @@ class Remaining:
     rows : array of int
         Row numbers.
     cells : array of int
-        Key codes in the released file.
+        Key codes in the released file; −1 for a record that was dropped, which is at risk with its household alone.
     risk : array of float
         Risk of being unique if not swapped, of being linked if swapped.
     swapped : array of bool
@@ -123,6 +123,7 @@ def with_families(alone: Remaining, plan: SwapPlan, together: NDArray[np.float64
     at_risk = np.flatnonzero((together >= threshold) & (together > 0.0) & (own < threshold))
     table, is_swapped = plan.table, np.isin(at_risk, plan.rows)
     cells = table.cells[table.cell_of(at_risk)]
+    cells[table.cell_of(at_risk) < 0] = -1
     place = {row: position for position, row in enumerate(plan.rows.tolist())}
     moved = np.array([place[row] for row in at_risk[is_swapped].tolist()], dtype=np.int64)
     cells[is_swapped] = plan.new_cells[moved]

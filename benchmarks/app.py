@@ -133,7 +133,7 @@ def _request(number: int) -> tuple[str, dict[str, Any], str]:
     """The page that the run with this number is asked from, its form, and the state it ends in."""
     kinds: dict[int, tuple[str, dict[str, Any], str]] = {
         5: ("/protect?name=run1", {"way": "top", "top": "3"}, "done"),
-        7: ("/protect?name=run1", {"way": "top", "top": "3", "keep": "no,such"}, "failed"),
+        7: ("/protect?name=run1", {"way": "top", "top": "3", "carry": "age"}, "failed"),
         3: ("/plan?name=run1", {"max_correct_links": "5"}, "done"),
         8: ("/twin?file=small.csv", {"columns": list(KEYS), "least_count": "3"}, "done"),
         6: ("/assess", ASSESSMENT, "cancelled"),

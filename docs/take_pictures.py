@@ -65,7 +65,9 @@ def take(page: Any, address: str, folder: Path) -> str:
     # From the top to the end of what to do next.
     steps = page.locator(".next").bounding_box()
     page.screenshot(
-        path=PICTURES / "report.png", clip={"x": 0, "y": 0, "width": 1180, "height": steps["y"] + steps["height"] + 24}
+        path=PICTURES / "report.png",
+        clip={"x": 0, "y": 0, "width": 1180, "height": steps["y"] + steps["height"] + 24},
+        full_page=True,
     )
     page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
     page.locator("#model").scroll_into_view_if_needed()

@@ -304,6 +304,9 @@ def test_a_run_begins_with_its_verdict_and_leads_back_to_its_keys(folder: Path) 
         page = Browser(folder).get(f"/run?name={name}").text
         places = [page.index(text) for text in ('id="verdict"', 'id="next-step"', 'class="actions"', 'id="glossary"')]
         assert places == sorted(places)
+        # Nothing was done to a file that was only assessed: what leads on comes first.
+        assert (page.index('id="next-step"') < page.index("What was done")) == (name == "one")
+        assert page.index(">Limits of the profile: ") < page.index('id="next-step"')
         assert f'/keys?from={name}">Keys</a>' in page
 
 

@@ -118,7 +118,7 @@ def show_run(
     say(f"{page.headline}.", bold=True)
     say(f"{verdict(summary).headline}.")
     if page.rule:
-        say(page.rule)
+        say(f"{page.rule} Its limits: {'; '.join(page.limits)}.")
     show_table(page.numbers)
     for title, sentences in (
         ("What was done", page.done),

@@ -43,7 +43,9 @@ class FirstPage:
     headline : str
         The verdict, in the fewest words.
     rule : str
-        The profile that led to it, and what it allows.
+        The profile that led to it.
+    limits : tuple of str
+        What the profile allows.
     numbers : Table
         Three numbers in every state of the file.
     done, cost, remains : tuple of str
@@ -57,6 +59,7 @@ class FirstPage:
     tone: str
     headline: str
     rule: str
+    limits: tuple[str, ...]
     numbers: Table
     done: tuple[str, ...]
     cost: tuple[str, ...]
@@ -86,7 +89,10 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
     return FirstPage(
         tone=TONES[judgement.verdict] if judgement is not None else "watch",
         headline=verdict(summary).headline if judgement is None else judgement.headline,
-        rule="" if judgement is None else _rule(judgement, has_households=summary.risk.families is not None),
+        rule="" if judgement is None else _rule(judgement),
+        limits=()
+        if judgement is None
+        else tuple(limits_in_words(judgement.limits, has_households=summary.risk.families is not None)),
         numbers=states_table(summary),
         done=shown(_done(summary)),
         cost=() if summary.swap is None else shown(_cost(summary.swap, is_internal=is_internal)),
@@ -96,13 +102,12 @@ def first_page(summary: RunSummary, *, edition: str = "internal", place: str | N
     )
 
 
-def _rule(judgement: ProfileVerdict, *, has_households: bool) -> str:
+def _rule(judgement: ProfileVerdict) -> str:
     profile = judgement.limits
     title = f" ({profile.title})" if profile.title else ""
-    named = f"Judged by the profile '{profile.name}'{title}."
     if judgement.is_default:
-        named = f"No profile was named, so the file was judged by '{profile.name}'{title}."
-    return f"{named} Its limits: {'; '.join(limits_in_words(profile, has_households=has_households))}."
+        return f"No profile was named, so the file was judged by '{profile.name}'{title}."
+    return f"Judged by the profile '{profile.name}'{title}."
 
 
 def limits_in_words(profile: Profile, *, has_households: bool = True) -> Iterator[str]:

@@ -186,8 +186,8 @@ def _refuse_by_profile(summary: RunSummary, request: HandoverRequest) -> None:
     if judgement is not None and judgement.verdict == DO_NOT_RELEASE and not request.reason.strip():
         reasons = " ".join(reason.sentence for reason in judgement.reasons if reason.is_refusal)
         raise NotHandedOver(
-            f"The profile '{judgement.name}' says: do not release. {reasons} To hand the file over all the same, give the reason, which is "
-            'recorded: --reason "…".'
+            f"The profile '{judgement.name}' says: do not release. {reasons} To hand the file over all the same, give the reason with "
+            "--reason; it is recorded."
         )
 
 

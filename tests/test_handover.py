@@ -6,6 +6,7 @@ import csv as standard_csv
 import datetime
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -53,9 +54,21 @@ def protected(folder: Path, table: pa.Table | None = None, suffix: str = "csv", 
     data = people() if table is None else table
     path = folder / f"survey.{suffix}"
     csv.write_csv(data, path) if suffix == "csv" else pq.write_table(data, path)
-    options = {"keys": KEYS, "population": 900_000, "id": "person", "household": "area,number", "top": 3, "model": "single"}
-    rc.protect(path, out=folder / "run", **{**options, "resolution": "full", **more})
+    options = {"keys": KEYS, "population": 900_000, "id": "person", "household": "area,number", "top": 3}
+    quick = {"model": "single", "resolution": "full", "search": "greedy", "restarts": 1}
+    rc.protect(path, out=folder / "run", **{**options, **quick, **more})
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def protected_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return protected(tmp_path_factory.mktemp("once"))
+
+
+@pytest.fixture
+def run(protected_once: Path, tmp_path: Path) -> Path:
+    """A protected file, in a folder that a test may change."""
+    return shutil.copytree(protected_once, tmp_path / "run")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -84,8 +97,7 @@ def test_the_folder_holds_the_file_without_names_in_another_order(tmp_path: Path
     assert "handover" in json.loads((run / "run.json").read_text(encoding="utf-8"))["files"]
 
 
-def test_files_are_for_their_owner_and_nothing_else_is_touched(tmp_path: Path) -> None:
-    run = protected(tmp_path)
+def test_files_are_for_their_owner_and_nothing_else_is_touched(run: Path) -> None:
     before = {entry.name: entry.read_bytes() for entry in run.iterdir() if entry.is_file() and entry.name != "run.json"}
     made = handover(run, reason="test")
     for entry in made.iterdir():
@@ -116,8 +128,7 @@ def test_the_codebook_says_what_was_done_to_each_column(tmp_path: Path) -> None:
     assert (made / "report.html").read_bytes() == (run / "report-external.html").read_bytes()
 
 
-def test_order_and_numbers_stay_when_asked_and_the_page_says_so(tmp_path: Path) -> None:
-    run = protected(tmp_path)
+def test_order_and_numbers_stay_when_asked_and_the_page_says_so(run: Path) -> None:
     made = handover(run, keep_order=True, keep_ids=True, accept=["person"], reason="test")
     assert (made / "data.csv").read_bytes() == (run / "protected.csv").read_bytes()
     page = (made / "about.html").read_text(encoding="utf-8")
@@ -125,14 +136,13 @@ def test_order_and_numbers_stay_when_asked_and_the_page_says_so(tmp_path: Path) 
     assert "numbers that the office uses itself" in page
 
 
-def test_households_can_be_unlinked(tmp_path: Path) -> None:
-    made = handover(protected(tmp_path), unlink_households=True, reason="test")
+def test_households_can_be_unlinked(run: Path) -> None:
+    made = handover(run, unlink_households=True, reason="test")
     assert csv.read_csv(made / "data.csv").column_names == [*KEYS, "pay", "weight"]
     assert "are not in the file" in (made / "about.html").read_text(encoding="utf-8")
 
 
-def test_a_file_that_must_not_go_needs_a_reason(tmp_path: Path) -> None:
-    run = protected(tmp_path)
+def test_a_file_that_must_not_go_needs_a_reason(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     summary["release"]["profile"] = {
         "name": "public", "verdict": "do not release", "limits": {"name": "public"},
@@ -148,8 +158,7 @@ def test_a_file_that_must_not_go_needs_a_reason(tmp_path: Path) -> None:
     assert json.loads((run / "handover.json").read_text(encoding="utf-8"))["reason"] == "Contract 17 with the recipient"
 
 
-def test_an_earlier_handover_is_replaced_only_when_asked(tmp_path: Path) -> None:
-    run = protected(tmp_path)
+def test_an_earlier_handover_is_replaced_only_when_asked(run: Path) -> None:
     handover(run, reason="test")
     with pytest.raises(OutputExists):
         handover(run, reason="test")
@@ -175,8 +184,7 @@ def test_a_run_that_protected_nothing_has_nothing_to_hand_over(tmp_path: Path) -
         handover(tmp_path)
 
 
-def test_a_kill_leaves_the_run_as_it_was_or_finishes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = protected(tmp_path)
+def test_a_kill_leaves_the_run_as_it_was_or_finishes_later(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(entry.name for entry in run.iterdir())
 
     class Killed(BaseException):
@@ -202,8 +210,7 @@ def test_a_kill_leaves_the_run_as_it_was_or_finishes_later(tmp_path: Path, monke
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))["command"] == "protect"
 
 
-def test_the_command_makes_the_folder(tmp_path: Path) -> None:
-    run = protected(tmp_path)
+def test_the_command_makes_the_folder(run: Path) -> None:
     done = CliRunner().invoke(main, ["handover", str(run), "--signed-by", "A. Steward", "--reason", "test"])
     assert done.exit_code == 0, done.output
     assert "may leave the office" in done.output
@@ -263,8 +270,7 @@ def test_no_formula_begins_where_another_spreadsheet_begins_a_cell(text: str, sh
 
 
 @pytest.mark.parametrize("option", ["--reason", "--signed-by"])
-def test_bytes_that_are_no_text_are_not_recorded(tmp_path: Path, option: str) -> None:
-    run = protected(tmp_path)
+def test_bytes_that_are_no_text_are_not_recorded(run: Path, option: str) -> None:
     done = CliRunner().invoke(main, ["handover", str(run), option, "\udcff"])
     assert done.exit_code == 1, done.output
     assert "no text" in done.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,10 @@ from rarecell.cli.commands import main
 from rarecell.intruder.nearest import nearest_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
+from rarecell.outcome.decision import decision_of
 from rarecell.outcome.verdict import verdict
 from rarecell.report.edition import external
+from rarecell.report.first_page import states_table
 from rarecell.report.sentences import steps
 from rarecell.table.distance import Distances
 
@@ -61,6 +64,19 @@ def test_an_estimate_that_the_register_refutes_is_not_to_be_trusted(found: rc.As
     assert light.light == "red"
     assert "The register shows 5 population uniques" in light.sentence
     assert "too low" in light.sentence
+
+
+def test_an_estimate_that_is_wrong_does_not_hold_back_what_was_counted(found: rc.Assessment) -> None:
+    # A register was given already: advice to give one would never end.
+    lights = [reason for reason in decision_of(found.summary).reasons if reason.limit == "worst_light"]
+    assert [reason.is_refusal for reason in lights] == [False]
+    register = found.summary.risk.register
+    assert register is not None
+    partly = replace(found.summary.risk, register=replace(register, records_not_covered=2))
+    (light,) = [r for r in decision_of(replace(found.summary, risk=partly)).reasons if r.limit == "worst_light"]
+    assert light.is_refusal
+    assert light.remedy.endswith("a register that has everybody in the file")
+    assert [column.heading for column in states_table(found.summary).columns] == ["Measure", "As it came"]
 
 
 def test_outsiders_read_the_worse_number(found: rc.Assessment) -> None:

@@ -435,10 +435,15 @@ def _light(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
     reliability = summary.risk.reliability
     if reliability is None or reliability.light == LIGHTS[0]:
         return
+    register = summary.risk.register
     is_refusal = LIGHTS.index(reliability.light) > LIGHTS.index(profile.worst_light) if reliability.light in LIGHTS else True
+    if register is not None and register.records_not_covered == 0:
+        # What was counted stands, however wrong the estimate would have been.
+        is_refusal = False
     why = f" {reliability.sentence}" if reliability.sentence else ""
+    another = "a register with --register" if register is None else "a register that has everybody in the file"
     remedy = (
-        "Give what would make it surer: the right population, weights, or a register with --register"
+        f"Give what would make it surer: the right population, weights, or {another}"
         if is_refusal
         else "Read why, and decide whether that is sure enough"
     )
@@ -590,9 +595,11 @@ def then_recognised(uniques: float, risk: RiskSummary) -> str:
     Where families are known, these are the records that somebody recognises without them: what a change does to families takes a run.
     """
     then, now = people(uniques), people(risk.expected_population_uniques)
+    # What the register would count takes a run.
+    guess = "" if risk.register is None else ", as the model estimates"
     if risk.known_families is not None:
-        return f"Then {then} records instead of {now} could be recognised without their family"
-    return f"Then {then} records could be recognised instead of {now}"
+        return f"Then {then} records instead of {now} could be recognised without their family{guess}"
+    return f"Then {then} records could be recognised instead of {now}{guess}"
 
 
 ROUNDING = 1e-9

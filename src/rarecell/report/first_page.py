@@ -220,7 +220,9 @@ def _measures_of_persons(summary: RunSummary) -> tuple[_Measure, _Measure]:
     uniques: tuple[float, ...] = ()
     links: tuple[float, ...] = ()
     if swap is None:
-        uniques, links = risk.interval, risk.interval_correct_matches
+        # What was counted in a register has no interval around it.
+        is_counted = risk.register is not None and isinstance(risk.register.population_uniques, int)
+        uniques, links = ((), ()) if is_counted else (risk.interval, risk.interval_correct_matches)
     elif swap.released is not None:
         uniques, links = swap.released.interval, swap.released.interval_correct_matches
     true_uniques: object = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rarecell.outcome.summary import Reliability
-from rarecell.outcome.words import percent
+from rarecell.outcome.words import counted, percent
 from rarecell.risk.design import evenly_taken
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
@@ -73,7 +73,7 @@ class CountedUniques:
             return None
         too = "low" if self.population_uniques > high else "high"
         return (
-            f"The register shows {self.population_uniques:,} population uniques, and the estimate with its interval of {low:,.0f} to "
+            f"The register shows {counted(self.population_uniques, 'population unique')}, and the estimate with its interval of {low:,.0f} to "
             f"{high:,.0f} is too {too}."
         )
 

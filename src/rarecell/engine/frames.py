@@ -88,8 +88,11 @@ class FrameSource(Source):
 
     @cached_property
     def frame(self) -> nw.DataFrame[Any] | nw.LazyFrame[Any]:
-        """The frame, whose query has been run if it is one: it may fail, and another run may give other rows, or another order."""
-        if isinstance(self.given, nw.DataFrame):
+        """The frame, whose query has been run if it is one: it may fail, and another run may give other rows, or another order.
+
+        The records of Spark stay where they are, and are found by their ids.
+        """
+        if isinstance(self.given, nw.DataFrame) or self.given.implementation.is_spark_like():
             return self.given
         try:
             return self._copied() if self.given.implementation.is_duckdb() else self.given.collect()
@@ -196,8 +199,11 @@ class FrameSource(Source):
     def _renamed(self, columns: Sequence[str]) -> nw.LazyFrame[Any]:
         """Columns of a lazy frame under names that no engine can misread."""
         assert isinstance(self.frame, nw.LazyFrame)
-        chosen: nw.LazyFrame[Any] = nw.from_native(renamed(self.frame.to_native(), columns, new_names(len(columns))))
-        return chosen
+        names = new_names(len(columns))
+        if self.frame.implementation.is_duckdb():
+            chosen: nw.LazyFrame[Any] = nw.from_native(renamed(self.frame.to_native(), columns, names))
+            return chosen
+        return self.frame.rename(dict(zip(columns, names, strict=True))).select(names)
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:

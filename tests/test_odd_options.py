@@ -124,6 +124,22 @@ def test_zeros_from_a_device_are_refused_in_whole_sentences(survey: Path) -> Non
     assert "name that. Give 'swaps', 'detect', 'off'" in done.output
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that can be opened and not read")
+@pytest.mark.parametrize("option", [["--codebook", "/proc/self/mem"], ["--hierarchy", "age=/proc/self/mem"]])
+def test_a_disk_that_fails_while_it_is_read_is_told_with_the_name_of_the_file(survey: Path, option: list[str]) -> None:
+    command = ["describe"] if "--codebook" in option else ["assess", "--keys", "age,sex", "--population", "1000"]
+    done = CliRunner().invoke(main, [*command, str(survey), *option])
+    assert done.exit_code == 1, done.output
+    assert "/proc/self/mem cannot be read: Input/output error" in done.output
+
+
+@pytest.mark.parametrize("words", [["assess", "a\ud800"], ["describe", "a.csv", "--codebook", "\udfff\ud800"]])
+def test_half_a_character_is_refused(words: list[str]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2, done.output
+    assert "no system can take" in done.output
+
+
 @pytest.mark.parametrize(
     "address", ["postgresql://me:hunter2@db/census", "postgres:password=hunter2", "http://me:hunter2@example.org/people.csv"]
 )

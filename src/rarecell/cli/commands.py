@@ -266,6 +266,8 @@ class _Group(click.Group):
         # No shell can give such a word, but a program that calls this one in its own process can.
         if odd := [word for word in args if "\0" in word]:
             raise click.UsageError(f"{odd[0]!r} has a NUL character in it.", ctx)
+        if odd := [word for word in args if not _is_possible(word)]:
+            raise click.UsageError(f"{odd[0]!r} has a character in it that no system can take.", ctx)
         return super().parse_args(ctx, args)
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
@@ -284,6 +286,15 @@ class _Group(click.Group):
             refuse_small_address_space()
             with when_asked_to_end(interrupt):
                 return super().invoke(ctx)
+
+
+def _is_possible(word: str) -> bool:
+    """Whether a system could have given this word: half a character is none."""
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -165,7 +165,9 @@ def existing_file(path: str | Path) -> Path:
             if not given.parent.is_dir():
                 hint = f" The folder {given.parent} does not exist either."
             raise BadInput(f"There is no file {given}.{hint}")
-        with open(regular_file(given), "rb"):
+        with open(regular_file(given), "rb") as stream:
+            # A disk may refuse only when something is read.
+            stream.read(1)
             return given
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem

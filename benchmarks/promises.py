@@ -4,8 +4,8 @@ Every promise of ``docs/why/promises.md`` that random cases can break is tried b
 ``--write`` the counts of the kinds that were tried are kept in ``promises.json``, and the table of the page is written anew from it; a
 test asks that page, counts and script agree.
 
-    python benchmarks/promises.py --share 0.1                       # about 550 cases
-    python benchmarks/promises.py --seed 3 --write                  # about 5,500, five minutes of processor time
+    python benchmarks/promises.py --share 0.1                       # about 580 cases
+    python benchmarks/promises.py --seed 3 --write                  # about 5,800, six minutes of processor time
     python benchmarks/promises.py --seed 3 --write --kinds kill     # only these, the others as they were
 """
 

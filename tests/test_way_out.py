@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,13 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.errors import BadInput
-from rarecell.outcome.decision import decision_of, with_decision
-from rarecell.outcome.profile import DO_NOT_RELEASE, Profile
+from rarecell.outcome.decision import decision_of, target_of, with_decision
+from rarecell.outcome.profile import DO_NOT_RELEASE, PROFILES, Profile
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.first_page import first_page
 from rarecell.report.sentences import steps
 from tests.office_files import FILES as OFFICE_FILES
-from tests.summaries import demo_summary, typed
+from tests.summaries import census_summary, demo_summary, typed
 
 MOST_STEPS = 12
 """Commands after which a file goes, or the program has said that none helps."""
@@ -152,3 +153,11 @@ def test_one_recoding_is_advised_once() -> None:
     judged = with_decision(typed(summary), Profile(name="own", max_match_risk=0.1, worst_light="red"), is_default=False)
     commands = [step.command for step in steps(judged) if "--recode" in step.command]
     assert len(commands) == 1
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.004996, 0.01, 0.1, 0.158, 0.7, 0.996, 1.0, 7.9, 123_456.7])
+def test_a_target_towards_a_profile_is_not_above_its_limits(limit: float) -> None:
+    profile = replace(PROFILES["public"], max_correct_links=limit, max_correct_links_share=None, max_record_risk=0.016666666666)
+    target = target_of(typed(census_summary()), profile)
+    assert 0.85 * limit - 1.0 * (limit >= 1) <= float(target["max_correct_links"]) <= limit
+    assert float(target["max_record_risk"]) == profile.max_record_risk

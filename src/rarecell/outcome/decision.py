@@ -8,6 +8,7 @@ that was done has a key to give up or another profile to be released under.
 
 from __future__ import annotations
 
+import math
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
@@ -501,12 +502,15 @@ def target_of(summary: RunSummary, profile: Profile) -> dict[str, str]:
     """The limits of a profile that swaps can be made towards, by option."""
     links = _allowed_links(summary, profile)
     limits = {} if links is None else {"max_correct_links": _target(links[0])}
-    return limits if profile.max_record_risk is None else {**limits, "max_record_risk": f"{profile.max_record_risk:g}"}
+    return limits if profile.max_record_risk is None else {**limits, "max_record_risk": f"{profile.max_record_risk:.15g}"}
 
 
 def _target(limit: float) -> str:
-    """A limit on correct links as the value of an option."""
-    return f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
+    """A limit on correct links as the value of an option; rounded upwards, what is reached would be above the limit."""
+    if limit >= 1 or not limit:
+        return f"{int(limit)}"
+    step = 10.0 ** (math.floor(math.log10(limit)) - 1)
+    return f"{math.floor(limit / step * (1.0 + 1e-12)) * step:.2g}"
 
 
 def _fewer_links(summary: RunSummary, profile: Profile, limit: float, folder: str) -> _Remedy:

@@ -17,6 +17,7 @@ protection lay in the interval of the estimate.
     python benchmarks/attack.py --cases adult 0.05     the same for samples of one population
     python benchmarks/attack.py --frontier adult 0.1   what the shadow intruder finds against values changed
     python benchmarks/attack.py --stayed               links and population uniques of those whose risk is below the threshold
+    python benchmarks/attack.py --stayed single        the same for --model single, or for --resolution full (full)
 
 Plans are those of ``protect`` by default: rings, and a price on cells without people where too many links would be sure. ``--claims``
 prints what each intruder is claimed to find, what the register says, whether the interval holds it, and the links to moved records by
@@ -52,7 +53,7 @@ from rarecell.intruder.trial import IntruderTrial, try_intruders
 from rarecell.outcome.swap import AssociationChange
 from rarecell.release.release import Release
 from rarecell.release.utility import BothFiles, association_changes, hellinger_distances
-from rarecell.run.models import with_resolutions
+from rarecell.run.models import risk_model, with_resolutions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.sure_links import SURE_ABOVE, Hardness, with_few_sure_links
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
@@ -446,7 +447,11 @@ STAYED = (0.005, 0.01, 0.02, 0.035, 0.1)
 LARGEST_SAMPLE = 30_000
 
 
-def stayed(name: str, fraction: float, seed: int) -> tuple[Links, Links] | None:
+FITS: dict[str, dict[str, str]] = {"default": {}, "full": {"resolution": "full"}, "single": {"model": "single"}}
+"""Options of the runs whose models are tried."""
+
+
+def stayed(name: str, fraction: float, seed: int, fit: str) -> tuple[Links, Links] | None:
     """What is claimed and true of records below the threshold, once all others are moved to where many are; None for odd sizes."""
     source, keys = KEY_SETS[name]
     everybody = rc.Microdata(population_of(source).select(keys), keys=keys).table(records=True)
@@ -455,8 +460,9 @@ def stayed(name: str, fraction: float, seed: int) -> tuple[Links, Links] | None:
     if not 400 <= n_records <= LARGEST_SAMPLE:
         return None
     rows = np.sort(np.random.default_rng(seed).choice(len(codes), n_records, replace=False))
-    table = with_resolutions(rc.ContingencyTable.from_codes(codes[rows], everybody.categories), "multi")
-    model = rc.fit_backoff(table)
+    config = rc.RunConfig(input=name, keys=keys, population=len(codes), **FITS[fit])
+    table = with_resolutions(rc.ContingencyTable.from_codes(codes[rows], everybody.categories), config.resolution)
+    model = risk_model(table, config)
     risk = rc.record_risk(table, model, population=len(codes))
     released = codes[rows]
     released[risk.per_record()["unique_probability"] >= THRESHOLD] = table.cells[table.counts.argmax()]
@@ -464,11 +470,11 @@ def stayed(name: str, fraction: float, seed: int) -> tuple[Links, Links] | None:
     return exact_links(release, Register.modelled(risk, model)), exact_links(release, Register.counted(everybody))
 
 
-def all_stayed() -> None:
+def all_stayed(fit: str) -> None:
     """Print sums over sets of keys, by fraction, and how often the intervals held the truth."""
     print(f"records below {THRESHOLD}: {'uniques':>22} {'ratio':>6} {'links':>18} {'ratio':>6}  held, of samples; truth above")
     for fraction in STAYED:
-        each = [pair for name in available_sets() for seed in SEEDS if (pair := stayed(name, fraction, seed))]
+        each = [pair for name in available_sets() for seed in SEEDS if (pair := stayed(name, fraction, seed, fit))]
         claimed, true = (
             np.array([[links.certain.sum(), links.total] for links in side]).sum(axis=0) for side in zip(*each, strict=True)
         )
@@ -482,8 +488,8 @@ def all_stayed() -> None:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["--stayed"]:
-        all_stayed()
+    if sys.argv[1:2] == ["--stayed"]:
+        all_stayed(*sys.argv[2:3] or ["default"])
         return
     if len(sys.argv) > 3 and sys.argv[1] == "--claims":
         name, fraction = sys.argv[2], float(sys.argv[3])

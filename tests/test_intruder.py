@@ -330,7 +330,8 @@ def test_intervals_allow_for_what_the_model_is_known_to_get_wrong(monkeypatch: p
     with_errors = widths()
     low, high = informed_links(release, register).interval
     assert low <= informed_links(release, register).total <= high
-    monkeypatch.setattr("rarecell.intruder.nearest.SELECTION", ModelError())
+    for kind_of_model in ("SELECTION", "ROUGH_SELECTION"):
+        monkeypatch.setattr(f"rarecell.intruder.nearest.{kind_of_model}", ModelError())
     monkeypatch.setattr("rarecell.intruder.informed.OFF_BY", (1.0, 1.0))
     assert all(wide > narrow for wide, narrow in zip(with_errors, widths(), strict=True))
     # A file as it is was not selected from, and a real register is not estimated.
@@ -340,6 +341,10 @@ def test_intervals_allow_for_what_the_model_is_known_to_get_wrong(monkeypatch: p
     assert model_error(release, register).spread > model_error(unchanged, register).spread
     assert model_error(release, register).understated > model_error(unchanged, register).understated == 0.0
     assert model_error(release, register_of(attack)) == ModelError()
+    # Estimates of a model whose error is not known vary more, and more of those who stay are understated.
+    average = rc.fit_backoff(risk.table)
+    by_average = Register.modelled(rc.record_risk(risk.table, average, population=180), average)
+    assert model_error(release, register).understated > 3.0 * model_error(release, by_average).understated > 0.0
     # What the file itself points to is half as large for links as for population uniques.
     of_file = Register.modelled(risk, model, model_error=0.4)  # type: ignore[arg-type]
     assert model_error(unchanged, of_file).spread == pytest.approx(0.2)

@@ -7,6 +7,9 @@ import datetime
 import math
 import sqlite3
 import stat
+import subprocess
+import sys
+import zlib
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -237,6 +240,24 @@ def test_parquet_keeps_the_version_of_its_format(tmp_path: Path, version: str) -
     assert pq.read_metadata(out).format_version == version
 
 
+DAMAGED_DESCRIPTION = (
+    "c-nnZ+e*Vg5Z!D;3?(2%Hf$hDUK$kaO=yu)A11Y})fAh86nrZs)M9U@)qI3M;5Ue`ev98A_~Hi$&L(N=lLvN^nRDjs?6O_xl^9`F<{mTcnJ|SZCYMu$5H3"
+    "p?b@}j5mdRi^d@uZ1`=5kROj4F$Q{TIS7Aq>^VzS|u30IcGJAXQ0l$3$f`y!)EacjtzWiC&~%M~(=W+~tCC;rr*t+EI1+ny@+(bI-$m^LvPHL?mZPO&{|S"
+    "xcFwYx;|%ze=`R`*&!=#53YPq;_PdsnMjAs6vO$X<J1DRB#P?z3YB89+-bg1%b*45FW(10tmqwK@(sE^@sw;0qBUIIzT%rY`=)cCX~A97YeuVM&uW;v5us"
+    "dQ7&4Ypc5Ax3Gad93I7(r5YAyk#_-zSx^p{fV%nM%Z~H|^=Ie;LoiLF`^5_s}gj<V2@bKuba>K<UHwc1xXg&GCay*||CzX6LUouP+uj~VFw2N=%7gcR@MF"
+)
+"""A file of lists in which the description of the column says another depth than its schema; Arrow ends the program when it is asked."""
+
+
+def test_a_damaged_description_of_a_column_does_not_end_the_program(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(zlib.decompress(base64.b85decode(DAMAGED_DESCRIPTION)))
+    command = [sys.executable, "-m", "rarecell", "assess", "a.parquet", "--keys", "k0", "--population", "1000"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rarecell: ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("pages", ["1.0", "2.0"])
 @pytest.mark.parametrize("coded", [True, False, ["b", "c.list.element"]])
 @pytest.mark.parametrize("has_index", [True, False])
@@ -245,9 +266,10 @@ def test_parquet_keeps_how_its_pages_are_written(tmp_path: Path, pages: str, cod
     lists = pa.array([[1], [2, 3]] * 50, pa.list_(pa.field("element", pa.int64())))
     table = pa.table({"a": ["x", "y"] * 50, "b": ["v", "w"] * 50, "c": lists})
     options = {"data_page_version": pages, "use_dictionary": coded, "write_page_index": has_index, "compression": "none"}
-    pq.write_table(table, tmp_path / "a.parquet", **options)
-    out = open_source(tmp_path / "a.parquet").write(tmp_path / "b.parquet", Changes())
-    assert out.read_bytes() == (tmp_path / "a.parquet").read_bytes()
+    path = tmp_path / "a[1]?*.parquet"
+    pq.write_table(table, path, **options)
+    out = open_source(path).write(tmp_path / "b.parquet", Changes())
+    assert out.read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,8 @@ from rarecell.engine.text import scan
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    import duckdb
+
     from rarecell.edges import Level
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -89,22 +94,31 @@ class ParquetSource(ColumnarSource):
 
     def _with_dictionaries(self, columns: Sequence[str]) -> list[str]:
         """Columns of text that Arrow can read as codes: not those whose texts are stored as differences to the one before."""
-        file = _opened(self.path)
-        groups = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
-        places = {file.schema.column(number).path: number for number in range(len(file.schema))}
-        return [
-            name
-            for name in columns
-            if name in places and not any(_TEXTS_BY_DIFFERENCE & set(group.column(places[name]).encodings) for group in groups)
-        ]
+        by_difference = {chunk.column for chunk in self._chunks if _TEXTS_BY_DIFFERENCE & chunk.encodings}
+        return [name for name in columns if name not in by_difference]
 
     def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
+        order = super()._declared_order(field)
         # Without a page for the dictionary, the file does not tell its order.
-        metadata = _opened(self.path).metadata
-        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
-        has_order = all(chunk.has_dictionary_page for chunk in chunks if chunk.path_in_schema == field.name)
-        return super()._declared_order(field) if has_order else None
+        is_told = order is not None and all(chunk.has_dictionary for chunk in self._chunks if chunk.column == field.name)
+        return order if is_told else None
+
+    @cached_property
+    def _chunks(self) -> tuple[_Chunk, ...]:
+        """How the columns of each row group are stored; nothing where their description is damaged, of which reading tells."""
+        import duckdb
+
+        leaves = _opened(self.path).schema
+        # DuckDB takes some characters of a path as wildcards, unless they stand in brackets.
+        place = re.sub(r"([*?\[])", r"[\1]", str(self.path))
+        try:
+            rows = _describer().cursor().execute(_CHUNKS, [place]).fetchall()
+        except duckdb.Error:
+            return ()
+        return tuple(
+            _Chunk(leaves.column(column).path, compression, frozenset(encodings.split(", ")), dictionary is not None, data)
+            for column, compression, encodings, dictionary, data in rows
+        )
 
     def dictionary_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """The columns that are stored as dictionaries, in the pieces in which they are written."""
@@ -155,9 +169,7 @@ class ParquetSource(ColumnarSource):
             tables = reordered(tables, changes.order, Path(path), _group_sizes(file))
         with (
             atomic_path(path) as temporary,
-            pq.ParquetWriter(
-                temporary, changed_schema(schema, changes), **_properties(self.path, coded=changes.recodes)
-            ) as writer,
+            pq.ParquetWriter(temporary, changed_schema(schema, changes), **self.properties(coded=changes.recodes)) as writer,
         ):
             write_in_turn(writer, tables)
         self._refuse_change()
@@ -173,6 +185,30 @@ class ParquetSource(ColumnarSource):
                 table = table.append_column(pa.field(name, value.type), pa.repeat(value, table.num_rows))
             yield changed_table(table, first, changes, forms)
             first += table.num_rows
+
+    def properties(self, *, coded: Iterable[str] = ()) -> dict[str, Any]:
+        """How the file is written: the version of its format, its pages, their encoding and their compression.
+
+        Columns that are ``coded`` get a dictionary, which alone tells the order of their levels.
+        """
+        file = _opened(self.path)
+        version = file.metadata.format_version
+        # Readers of the first version know only some of the encodings and types; the others differ in types only.
+        properties: dict[str, Any] = {
+            "version": version if version in ("1.0", "2.4", "2.6") else "2.6",
+            "use_deprecated_int96_timestamps": _has_old_times(file),
+        }
+        if not self._chunks:
+            return properties | {"compression": "snappy"}
+        with_dictionary = [chunk.column for chunk in self._chunks if chunk.has_dictionary]
+        return properties | {
+            "compression": {
+                chunk.column: _COMPRESSIONS.get(chunk.compression, chunk.compression) for chunk in reversed(self._chunks)
+            },
+            "use_dictionary": list(dict.fromkeys([*with_dictionary, *coded])),
+            "data_page_version": _page_version(self.path, self._chunks[0].begins_at),
+            "write_page_index": _has_page_index(file),
+        }
 
     @property
     def group_sizes(self) -> list[int]:
@@ -218,34 +254,44 @@ def _opened(path: Path, **options: Any) -> pq.ParquetFile:
     return pq.ParquetFile(path, coerce_int96_timestamp_unit="us", **options)
 
 
-def _properties(path: Path, *, coded: Iterable[str] = ()) -> dict[str, Any]:
-    """How a file is written: the version of its format, its pages, their encoding and their compression.
-
-    Columns that are ``coded`` get a dictionary, which alone tells the order of their levels.
-    """
-    file = _opened(path)
-    metadata = file.metadata
-    # Readers of the first version know only some of the encodings and types; the others differ in types only.
-    version = metadata.format_version if metadata.format_version in ("1.0", "2.4", "2.6") else "2.6"
-    properties: dict[str, Any] = {"version": version, "use_deprecated_int96_timestamps": _has_old_times(file)}
-    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-    if not groups or not metadata.num_columns:
-        return properties | {"compression": "snappy"}
-    first = [groups[0].column(number) for number in range(metadata.num_columns)]
-    with_dictionary = [
-        chunk.path_in_schema
-        for number, chunk in enumerate(first)
-        if any(group.column(number).has_dictionary_page for group in groups)
-    ]
-    return properties | {
-        "compression": {chunk.path_in_schema: _COMPRESSIONS.get(chunk.compression, chunk.compression) for chunk in first},
-        "use_dictionary": list(dict.fromkeys([*with_dictionary, *coded])),
-        "data_page_version": _page_version(path, first[0].data_page_offset),
-        "write_page_index": first[0].has_column_index,
-    }
+# How are the columns of a row group stored?
+#
+# The description at the end of a file says it. DuckDB reads it, because Arrow ends the program when it is asked about a column whose
+# description is damaged.
 
 
-_COMPRESSIONS = {"UNCOMPRESSED": "NONE"}
+@dataclass(frozen=True)
+class _Chunk:
+    """How a column is stored in a row group."""
+
+    column: str
+    compression: str
+    encodings: frozenset[str]
+    has_dictionary: bool
+    begins_at: int
+
+
+_CHUNKS = """
+    SELECT column_id, compression, encodings, dictionary_page_offset, data_page_offset FROM parquet_metadata(?)
+    ORDER BY row_group_id, column_id
+"""
+
+
+@cache
+def _describer() -> duckdb.DuckDBPyConnection:
+    """A connection that reads descriptions of files, which are small."""
+    import duckdb
+
+    return duckdb.connect(config={"threads": 1, "autoinstall_known_extensions": False})
+
+
+def _has_page_index(file: pq.ParquetFile) -> bool:
+    """Whether pages have an index; Arrow may be asked about the first column once it has read it."""
+    next(file.iter_batches(1, row_groups=[0], columns=[file.schema.column(0).path]), None)
+    return bool(file.metadata.row_group(0).column(0).has_column_index)
+
+
+_COMPRESSIONS = {"UNCOMPRESSED": "NONE", "LZ4_RAW": "LZ4"}
 _SECOND_PAGES = bytes([0x15, 0x06])
 """How the header of a data page of the second version begins: its first field is a number, the kind of the page."""
 
@@ -469,7 +515,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
         for number, part in enumerate(self._parts):
             with (
                 atomic_path(self._target(folder, number)) as temporary,
-                pq.ParquetWriter(temporary, schema, **_properties(part.path, coded=changes.recodes)) as writer,
+                pq.ParquetWriter(temporary, schema, **part.properties(coded=changes.recodes)) as writer,
             ):
                 write_in_turn(writer, itertools.islice(tables, len(part.group_sizes)))
 

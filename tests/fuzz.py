@@ -1467,6 +1467,9 @@ def fuzz_saved(rng: random.Random, folder: Path) -> str:
 
     import rarecell as rc
     from rarecell.cli.commands import main
+
+    # A script finds what lies beside it, but not the folder that it lies in.
+    sys.path.append(str(Path(__file__).resolve().parent.parent))
     from tests.app_client import Browser
 
     run = finished_run(folder)

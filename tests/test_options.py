@@ -116,7 +116,14 @@ def value_of(option: Option) -> st.SearchStrategy[Any]:
 
 def chosen(owner: type) -> st.SearchStrategy[dict[str, Any]]:
     free = {option.name: value_of(option) for option in options_of(owner) if option.name not in UNDER_CONDITIONS}
-    return st.fixed_dictionaries({}, optional=free)
+    return st.fixed_dictionaries({}, optional=free).map(_without_what_travels)
+
+
+def _without_what_travels(values: dict[str, Any]) -> dict[str, Any]:
+    """No column of a kept table may travel with swapped keys."""
+    travelling = set(values.get("carry", ()))
+    kept = [names for names in values.get("keep", ()) if not travelling & set(names)]
+    return values | ({"keep": type(values["keep"])(kept)} if "keep" in values else {})
 
 
 @st.composite

@@ -102,7 +102,8 @@ def _model(cliques: list[list[str]]) -> ModelSummary:
     """A model whose vertices are the variables of its cliques."""
     names = dict.fromkeys(name for clique in cliques for name in clique)
     vertices = tuple(Vertex(name=name, key=name, levels=0) for name in names)
-    return replace(typed(census_summary()).model, vertices=vertices, cliques=tuple(tuple(clique) for clique in cliques))
+    named = tuple(tuple(clique) for clique in cliques)
+    return replace(typed(census_summary()).model, vertices=vertices, cliques=named, separators=())
 
 
 def test_only_the_finest_member_of_a_key_is_shown() -> None:

@@ -168,12 +168,12 @@ def test_an_earlier_handover_is_replaced_only_when_asked(run: Path) -> None:
 
 def test_columns_that_name_persons_stop_it(tmp_path: Path) -> None:
     mails = [f"p{k}@example.org" for k in range(240)]
-    run = protected(tmp_path, people(mail=mails))
-    with pytest.raises(NotHandedOver, match=r"'mail' \(e-mail addresses\).*--drop mail"):
+    run = protected(tmp_path, people(**{"their mail": mails}))
+    with pytest.raises(NotHandedOver, match=r"'their mail' \(e-mail addresses\).*--drop 'their mail'"):
         handover(run, reason="test")
     with pytest.raises(UnknownColumns, match="mial"):
         handover(run, reason="test", drop=["mial"])
-    assert "mail" not in csv.read_csv(handover(run, reason="test", drop=["mail"]) / "data.csv").column_names
+    assert "their mail" not in csv.read_csv(handover(run, reason="test", drop=["their mail"]) / "data.csv").column_names
 
 
 def test_a_run_that_protected_nothing_has_nothing_to_hand_over(tmp_path: Path) -> None:

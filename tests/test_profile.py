@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rarecell.outcome.decision import decided, with_decision
 from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile, Reason
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import people
+from rarecell.report.form import Form
 from tests.summaries import demo_summary, protected_summary, typed
 
 
@@ -371,6 +373,11 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         Profile.named("scientifc")
     with pytest.raises(BadInput, match="cannot be read"):
         Profile.named(str(tmp_path / "none.toml"))
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(BadInput, match="a pipe"):
+        Profile.named(str(tmp_path / "pipe.toml"))
+    with pytest.raises(BadInput, match="a pipe"):
+        Form.named(str(tmp_path / "pipe.toml"))
 
 
 def test_every_shipped_profile_says_where_it_comes_from_and_that_it_was_not_verified() -> None:

@@ -107,6 +107,8 @@ class Profile(Plain):
     @classmethod
     def read(cls, path: Path) -> Profile:
         """Read a profile from a TOML file with the names of the fields; one without a name is called by the file's."""
+        if path.exists() and not path.is_file():
+            raise BadInput(f"The profile {path} is not a file but a folder, a pipe or a device.")
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as problem:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rarecell.engine.output import atomic_path
+from rarecell.engine.places import read_small_text
 from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.summary import RunSummary
@@ -68,7 +69,7 @@ class Form(Plain):
                 f"There is no form '{words}'. Give one of {', '.join(form_names())}, or the path of a TOML file of your own."
             )
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = tomllib.loads(read_small_text(path))
             sections = tuple(
                 Section(
                     number=section["number"],

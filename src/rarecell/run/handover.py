@@ -14,6 +14,7 @@ from __future__ import annotations
 import datetime
 import json
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -273,7 +274,7 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, request:
             suspects[column.name] = what
     if suspects:
         suspicions = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
-        names = joined_names(list(suspects)[:8])
+        names = shlex.quote(joined_names(list(suspects)[:8]))
         raise NotHandedOver(
             f"These columns look as if they named persons or singled them out: {suspicions}. Leave them out (--drop {names}), treat them when the "
             f"file is protected (--treat), or accept them by name (--accept {names})."

@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 from click.testing import CliRunner, Result
 
@@ -129,7 +132,7 @@ def test_a_profile_is_a_rule_for_each_of_its_limits(people: Path, tmp_path: Path
     assert done.exit_code == (3 if check.verdict == "do not release" else 0)
     assert check.profile == "public"
     limits = [name.replace("_", "-") for name in LIMITS if getattr(PROFILES["public"], name) is not None]
-    assert [rule.rule for rule in check.rules] == [*limits, "worst-light"]
+    assert [rule.rule for rule in check.rules] == [*limits, "worst-light", "undeclared-household", "names-persons"]
     highest = check.rules[0]
     assert highest.allowed == PROFILES["public"].max_record_risk
     assert highest.passed == (highest.measured is not None and highest.measured <= highest.allowed)
@@ -165,6 +168,39 @@ def test_the_share_of_households_that_are_linked_is_measured() -> None:
         check = check_of("people.csv", typed(summary), profile=PROFILES["scientific"])
         rule = next(rule for rule in check.rules if rule.rule == "max-household-links-share")
         assert (rule.measured, rule.passed) == (measured, not known)
+
+
+def test_families_that_nobody_named_and_names_of_persons_do_not_pass_a_profile(tmp_path: Path) -> None:
+    """Keys may be harmless while the columns beside them give everybody away."""
+    rng = np.random.default_rng(3)
+    homes = np.repeat(np.arange(200), 3)
+    table = pa.table(
+        {
+            "sex": rng.integers(0, 2, 600),
+            "home": homes + 1000,
+            "town": rng.integers(0, 40, 200)[homes],
+            "rooms": rng.integers(1, 9, 200)[homes],
+            "contact": [f"p{k}@example.org" for k in range(600)],
+        }
+    )
+    pa.csv.write_csv(table, tmp_path / "homes.csv")
+    options = {"keys": ["sex"], "population": 60_000}
+
+    def check(**more: object) -> tuple[str, RuleOutcome, RuleOutcome]:
+        done = rc.check(str(tmp_path / "homes.csv"), profile="public", **options, **more)
+        rules = {rule.rule: rule for rule in done.rules}
+        return done.verdict, rules["undeclared-household"], rules["names-persons"]
+
+    verdict, household, _ = check()
+    assert (verdict, household.passed) == ("do not release", False)
+    assert "give --household home" in household.sentence
+    verdict, household, names = check(households_known="no")
+    assert (verdict, household.passed, names.is_unsure) == ("look", True, True)
+    assert "'contact' (e-mail addresses)" in names.sentence
+    assert "@" not in names.sentence
+    assert check(households_known="no", id="contact")[0] == "release"
+    # Rules by number ask for nothing else.
+    assert len(rc.check(str(tmp_path / "homes.csv"), fail_below=3, **options).rules) == 1
 
 
 def test_the_verdict_is_that_of_the_profile(people: Path) -> None:

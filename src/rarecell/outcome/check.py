@@ -6,7 +6,7 @@ is the list of them, for a pipeline: passed or not, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rarecell.outcome.decision import decided, household_links, worst_links
@@ -205,10 +205,18 @@ def _not_looked_at(summary: RunSummary) -> dict[str, str]:
     }
 
 
-def check_of(file: str, summary: RunSummary, *, profile: Profile | None = None, limits: Limits | None = None) -> Check:
-    """Hold what a run found against a profile, rules by number, or both."""
+def check_of(
+    file: str,
+    summary: RunSummary,
+    *,
+    profile: Profile | None = None,
+    limits: Limits | None = None,
+    beside_keys: Iterable[RuleOutcome] = (),
+) -> Check:
+    """Hold what a run found against a profile, rules by number, or both; ``beside_keys`` is what was found in other columns."""
     rules = (
         *(profile_rules(summary, profile) if profile is not None else ()),
+        *beside_keys,
         *(limits.outcomes(summary) if limits is not None else ()),
     )
     light = summary.risk.reliability.light if summary.risk.reliability is not None else "green"

@@ -16,7 +16,7 @@ import json
 import secrets
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -260,6 +260,18 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, request:
     passed: set[str | None] = {*plan.changes.dropped, *plan.renumbered, *request.accept, *config.keys, config.weight}
     if request.keep_ids:
         passed |= {*columns_together(config.id, [], "id"), *columns_together(config.household, [], "household")}
+    suspects = naming_columns(source, passed)
+    if suspects:
+        suspicions = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
+        names = shlex.quote(joined_names(list(suspects)[:8]))
+        raise NotHandedOver(
+            f"These columns look as if they named persons or singled them out: {suspicions}. Leave them out (--drop {names}), treat them when the "
+            f"file is protected (--treat), or accept them by name (--accept {names})."
+        )
+
+
+def naming_columns(source: Source, passed: Container[str | None]) -> dict[str, str]:
+    """Columns that look as if they named persons or singled them out, and why; those that are ``passed`` are not looked at."""
     columns = [column for column in source.columns() if column.name not in passed]
     suspects = {}
     for column in columns:
@@ -272,13 +284,7 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, request:
         what = direct_identifier(column.name, values, n, is_date=column.kind == "date" or column.stored_date is not None)
         if what is not None:
             suspects[column.name] = what
-    if suspects:
-        suspicions = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
-        names = shlex.quote(joined_names(list(suspects)[:8]))
-        raise NotHandedOver(
-            f"These columns look as if they named persons or singled them out: {suspicions}. Leave them out (--drop {names}), treat them when the "
-            f"file is protected (--treat), or accept them by name (--accept {names})."
-        )
+    return suspects
 
 
 def _distinct(source: Source, column: Column) -> tuple[list[object], int]:

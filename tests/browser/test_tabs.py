@@ -54,6 +54,15 @@ def is_worker(process: psutil.Process) -> bool:
     return "rarecell.app.worker" in words
 
 
+def suspended_workers() -> list[psutil.Process]:
+    """The processes that get ready for a run, halted."""
+    workers = [process for process in psutil.Process().children(recursive=True) if is_worker(process)]
+    assert workers
+    for worker in workers:
+        worker.suspend()
+    return workers
+
+
 def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, address: str, new_page: Callable[..., Any]) -> None:
     first = new_page()
     first.goto(address)
@@ -74,10 +83,7 @@ def test_tabs_share_one_app_and_a_second_browser_stays_outside(folder: Path, add
         assert "rarecell app" in other.inner_text("body")
 
     # The process of the run waits, however quick it is, until the second tab has asked for one.
-    workers = [process for process in psutil.Process().children(recursive=True) if is_worker(process)]
-    assert workers
-    for worker in workers:
-        worker.suspend()
+    workers = suspended_workers()
     begin_run(first, base)
     first.wait_for_selector("[data-job]")
     job = first.url
@@ -113,6 +119,8 @@ def test_an_app_that_starts_again_during_a_run_leaves_nothing_and_lets_only_its_
     page.goto(address)
     page.wait_for_url("**/data")
     base = page.url.removesuffix("/data")
+    # The run is not over, however quick it is, when the app ends.
+    suspended_workers()
     begin_run(page, base)
     page.wait_for_selector("[data-job]")
     app.send_signal(signal.SIGTERM)

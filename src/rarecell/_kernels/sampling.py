@@ -126,7 +126,7 @@ def sum_of_smaller(
 @njit(cache=True, nogil=True)
 def sum_of_divisions(links: BlockLinks, h: NDArray[np.float64], e: NDArray[np.float64], rho: int) -> None:
     """Compute e for all states of remainder ``rho``."""
-    terms = np.empty(1 << max(links.n_open.max() - 1, 0))
+    terms = np.empty(1 << max(int(links.n_open.max()) - 1, 0))
     for c in range(links.block.shape[0]):
         start = links.block[c]
         for i in range(links.rest_start[links.kind[c], rho], links.rest_start[links.kind[c], rho + 1]):

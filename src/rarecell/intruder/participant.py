@@ -50,7 +50,7 @@ def tried_participants(
         (total, total),
         name if len(release.rows) else "",
     )
-    return links, np.max(list(by_distance.values()), axis=0)
+    return links, np.stack(list(by_distance.values())).max(axis=0)
 
 
 def participant_probability(claims: Claims, release: Release, near: Nearness) -> NDArray[np.float64]:

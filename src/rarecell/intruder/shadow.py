@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +195,10 @@ def _alike(people: Places, file: Places, stays: Integers, moved: Integers, claim
     fill_slots(groups, slots)
     kernels.find_groups(people, stays, groups, slots, group)
     chosen = np.flatnonzero(group >= 0)
-    # Small numbers are sorted by counting them.
-    of_cell = group[chosen].astype(np.uint16 if len(groups) < 2**16 else np.int64)
+    of_cell: NDArray[np.integer[Any]] = group[chosen]
+    if len(groups) < 2**16:
+        # Small numbers are sorted by counting them.
+        of_cell = of_cell.astype(np.uint16)
     order = chosen[np.argsort(of_cell, kind="stable")]
     start = np.concatenate([[0], np.cumsum(np.bincount(of_cell, minlength=len(groups)))]).astype(np.int64)
     codes, hashed = np.empty((len(moved), len(order)), dtype=np.int32), np.empty(len(order), dtype=np.uint64)

@@ -184,7 +184,9 @@ def test_an_interrupt_after_the_verdict_keeps_the_results(tmp_path: Path) -> Non
     words = ["assess", "people.csv", "--keys", "age,sex,job", "--population", "4000", "--out", "run"]
     # What each key costs is not known before somebody interrupts.
     script = f"""
-import time
+import signal, time
+# Whoever starts the tests in the background of a shell has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from rarecell.cli import bar, main
 from rarecell.progress import checkpoint
 from rarecell.run import assess

@@ -54,8 +54,9 @@ def test_groupings_by_hand(
     page.wait_for_selector("#key-3 >> text=nurse + teacher")
     assert page.get_by_label("How job is to be released").input_value() == 'merge nurse+teacher as "public service"'
     both = job.get_by_role("checkbox", name="nurse + teacher")
-    both.focus()
-    page.keyboard.press("Space")
+    # A key that is pressed while the page still loads is lost.
+    page.wait_for_load_state("load")
+    both.press("Space")
     assert both.is_checked()
     check(page, f"merge-{width}", screenshot)
     job.get_by_role("button", name="Take apart").focus()

@@ -6,6 +6,7 @@ import csv
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,9 +56,11 @@ def is_worker(process: psutil.Process) -> bool:
 
 
 def suspended_workers() -> list[psutil.Process]:
-    """The processes that get ready for a run, halted."""
-    workers = [process for process in psutil.Process().children(recursive=True) if is_worker(process)]
-    assert workers
+    """The processes that get ready for a run, halted; on a busy machine it takes a while until there is one."""
+    until = time.monotonic() + 60.0
+    while not (workers := [process for process in psutil.Process().children(recursive=True) if is_worker(process)]):
+        assert time.monotonic() < until
+        time.sleep(0.1)
     for worker in workers:
         worker.suspend()
     return workers

@@ -231,6 +231,23 @@ def _risk(uniques: float, matches: float, sample_uniques: float, highest: float)
     }
 
 
+def families_summary() -> dict[str, Any]:
+    """Families of the census sample, whose risk is higher than that of its persons."""
+    return {
+        "households": 4000,
+        "sample_uniques": 900,
+        "expected_population_uniques": 700.0,
+        "expected_correct_matches": 800.0,
+        "expected_persons": 2000.0,
+        "interval": [650.0, 750.0],
+        "highest": 1.0,
+        "above_threshold": 900,
+        "records_above_threshold": 3000,
+        "expected_records": 2100.0,
+        "places": 4,
+    }
+
+
 def protected_summary() -> dict[str, Any]:
     """The same after the 50 riskiest records were swapped."""
     return census_summary() | {

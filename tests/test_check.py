@@ -21,7 +21,7 @@ from rarecell.outcome.decision import decided
 from rarecell.outcome.profile import PROFILES
 from rarecell.outcome.summary import FamilySummary
 from rarecell.report.pipelines import FORMATS, as_junit, as_sarif, as_text
-from tests.summaries import census_summary, typed
+from tests.summaries import census_summary, families_summary, typed
 
 
 @pytest.fixture(scope="module")
@@ -150,19 +150,7 @@ def test_a_profile_is_a_rule_for_each_of_its_limits(people: Path, tmp_path: Path
 
 def test_the_share_of_households_that_are_linked_is_measured() -> None:
     summary = census_summary()
-    families = {
-        "households": 4000,
-        "sample_uniques": 900,
-        "expected_population_uniques": 700.0,
-        "expected_correct_matches": 800.0,
-        "expected_persons": 2000.0,
-        "interval": [650.0, 750.0],
-        "highest": 1.0,
-        "above_threshold": 900,
-        "records_above_threshold": 3000,
-        "expected_records": 2100.0,
-        "places": 4,
-    }
+    families = families_summary()
     for known, measured in ((True, 0.2), (False, None)):
         summary["risk"]["families"] = families | {"known": known}
         check = check_of("people.csv", typed(summary), profile=PROFILES["scientific"])

@@ -11,7 +11,7 @@ from rarecell.cli.commands import main
 from rarecell.cli.terminal import show_comparison
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.comparison import MEASURES, comparison, comparison_page, short_names
-from tests.summaries import census_summary, protected_summary, typed
+from tests.summaries import census_summary, families_summary, protected_summary, typed
 
 
 def example_summary(*, swap: bool) -> RunSummary:
@@ -35,19 +35,7 @@ def test_every_measure_says_its_state_and_what_differs_is_marked() -> None:
 
 
 def test_risks_are_those_of_families_where_they_are_known() -> None:
-    families = {
-        "households": 4000,
-        "sample_uniques": 900,
-        "expected_population_uniques": 700.0,
-        "expected_correct_matches": 800.0,
-        "expected_persons": 2000.0,
-        "interval": [650.0, 750.0],
-        "highest": 1.0,
-        "above_threshold": 900,
-        "records_above_threshold": 3000,
-        "expected_records": 2100.0,
-        "places": 4,
-    }
+    families = families_summary()
     found = {"name": "household", "knows": "knows families", "before": 800.0, "after": 300.0, "persons_certain": 700.0}
     summary = protected_summary()
     summary["swap"]["intruders"] = [found | {"highest_risk": 0.98}]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
 from rarecell.outcome.check import Check, Limits, RuleOutcome, check_of
 from rarecell.outcome.profile import Profile
-from rarecell.outcome.words import listed
 from rarecell.progress import SILENT, Progress
 from rarecell.run.assess import assess
 from rarecell.run.config import RunConfig, takes_options
-from rarecell.run.handover import naming_columns
+from rarecell.run.handover import naming_columns, suspicion
 from rarecell.run.households import household_question
 from rarecell.run.results import Assessment
 
@@ -76,38 +76,29 @@ def check(
 
 def rules_beside_keys(assessment: Assessment) -> tuple[RuleOutcome, ...]:
     """What stops a release although no number of the run shows it: families that nobody named, and columns that name persons."""
-    data = assessment.data
+    data, household = assessment.data, assessment.undeclared
+    families = RuleOutcome(
+        rule="undeclared-household",
+        says="no column looks like a household that the run does not name",
+        passed=household is None,
+        sentence="no column looks like a household that the run does not name."
+        if household is None
+        else household_question(household),
+    )
+    names = RuleOutcome(
+        rule="names-persons",
+        says="no column looks as if it named persons or singled them out",
+        passed=True,
+        sentence="no column looks as if it named persons or singled them out.",
+    )
     if not data.source.keeps_rows:
         unseen = "not looked at: these data are not read row by row."
-        return tuple(
-            RuleOutcome(rule=rule, says=says, passed=True, is_looked_at=False, sentence=unseen)
-            for rule, says in ((_FAMILIES, _NO_FAMILIES), (_NAMES, _NO_NAMES))
-        )
-    household = assessment.undeclared
-    names = naming_columns(data.source, {*data.keys, *data.id_columns, *data.household_columns, data.weight})
-    suspicions = listed([f"'{name}' ({what})" for name, what in list(names.items())[:8]])
-    return (
-        RuleOutcome(
-            rule=_FAMILIES,
-            says=_NO_FAMILIES,
-            passed=household is None,
-            sentence=f"{_NO_FAMILIES}." if household is None else household_question(household),
-        ),
-        RuleOutcome(
-            rule=_NAMES,
-            says=_NO_NAMES,
-            passed=True,
-            is_unsure=bool(names),
-            sentence=f"these columns look as if they named persons or singled them out: {suspicions}."
-            if names
-            else f"{_NO_NAMES}.",
-            remedy="Leave them out of the file that goes out." if names else "",
-        ),
-    )
-
-
-_FAMILIES, _NO_FAMILIES = "undeclared-household", "no column looks like a household that the run does not name"
-_NAMES, _NO_NAMES = "names-persons", "no column looks as if it named persons or singled them out"
+        return tuple(replace(rule, is_looked_at=False, sentence=unseen) for rule in (families, names))
+    suspects = naming_columns(data.source, {*data.keys, *data.id_columns, *data.household_columns, data.weight})
+    if suspects:
+        remedy = "Leave them out of the file that goes out."
+        names = replace(names, is_unsure=True, sentence=f"these {suspicion(suspects)}.", remedy=remedy)
+    return families, names
 
 
 def _name_of(data: Frame) -> str:

@@ -262,10 +262,9 @@ def _refuse_identifiers(source: Source, config: RunConfig, plan: _Plan, request:
         passed |= {*columns_together(config.id, [], "id"), *columns_together(config.household, [], "household")}
     suspects = naming_columns(source, passed)
     if suspects:
-        suspicions = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
         names = shlex.quote(joined_names(list(suspects)[:8]))
         raise NotHandedOver(
-            f"These columns look as if they named persons or singled them out: {suspicions}. Leave them out (--drop {names}), treat them when the "
+            f"These {suspicion(suspects)}. Leave them out (--drop {names}), treat them when the "
             f"file is protected (--treat), or accept them by name (--accept {names})."
         )
 
@@ -285,6 +284,12 @@ def naming_columns(source: Source, passed: Container[str | None]) -> dict[str, s
         if what is not None:
             suspects[column.name] = what
     return suspects
+
+
+def suspicion(suspects: Mapping[str, str]) -> str:
+    """What :func:`naming_columns` found, in words."""
+    columns = listed([f"'{name}' ({what})" for name, what in list(suspects.items())[:8]])
+    return f"columns look as if they named persons or singled them out: {columns}"
 
 
 def _distinct(source: Source, column: Column) -> tuple[list[object], int]:

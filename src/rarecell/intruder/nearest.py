@@ -43,7 +43,7 @@ end allows for it."""
 
 ROUGH_SELECTION = ModelError(0.05, 0.15)
 """The same for models of one resolution and for single models, whose estimates vary more, so that more of them are low by chance: they
-understate the links of those who stay by 10 to 20 % in small samples."""
+understate the links of those who stay by 7 to 22 % (``benchmarks/attack.py --stayed single`` and ``full``)."""
 
 
 def exact_links(release: Release, register: Register, *, unmoved: Chances | None = None) -> Links:
